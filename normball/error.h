@@ -1,0 +1,61 @@
+// Errors say where they arose, what came, and what is allowed:
+//   [Sign] radius must be positive and finite, got -1
+#pragma once
+
+#include <cmath>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "normball/matrix_view.h"
+
+namespace normball {
+
+// A gradient held NaN or infinity and the optimizer was asked to throw.
+class NonFiniteError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+namespace detail {
+
+template <class... Parts>
+std::string message(std::string_view where, const Parts&... parts) {
+  std::ostringstream text;
+  text << '[' << where << "] ";
+  (text << ... << parts);
+  return text.str();
+}
+
+template <class... Parts>
+[[noreturn]] void invalid(std::string_view where, const Parts&... parts) {
+  throw std::invalid_argument(message(where, parts...));
+}
+
+inline void require_positive(std::string_view where, std::string_view what, double value) {
+  if (!(std::isfinite(value) && value > 0)) {
+    invalid(where, what, " must be positive and finite, got ", value);
+  }
+}
+
+template <class T>
+void require_view(std::string_view where, std::string_view what, MatrixView<T> view) {
+  if (view.rows < 0 || view.cols < 0 || (view.rows > 1 && view.stride < view.cols)) {
+    invalid(where, what, " has ", view.rows, " rows, ", view.cols, " columns and row stride ",
+            view.stride, "; sizes must not be negative and the stride not below the columns");
+  }
+  if (view.data == nullptr && !view.empty()) invalid(where, what, " has null data");
+}
+
+template <class A, class B>
+void require_same_size(std::string_view where, std::string_view what, MatrixView<A> got,
+                       std::string_view other, MatrixView<B> expected) {
+  if (!same_size(got, expected)) {
+    invalid(where, what, " is ", got.rows, "x", got.cols, " but ", other, " is ", expected.rows,
+            "x", expected.cols);
+  }
+}
+
+}  // namespace detail
+}  // namespace normball

@@ -1,0 +1,43 @@
+// The output of Algorithms 1-4: x̄ⁿ, uniform over {x¹, ..., xⁿ}, without storing the trajectory.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "normball/kernels.h"
+#include "normball/matrix_view.h"
+#include "normball/random.h"
+
+namespace normball {
+
+// Reservoir sampling: the k-th iterate offered replaces the kept one with probability 1/k.
+template <class T>
+class IterateSampler {
+ public:
+  explicit IterateSampler(std::uint64_t seed = 0) : random_(seed) {}
+
+  // Offers the current iterate; true where it was kept.
+  bool offer(std::span<const MatrixView<T>> iterate) {
+    ++offered_;
+    if (random_.below(offered_) != 0) return false;
+    kept_.resize(iterate.size());
+    for (size_t l = 0; l < iterate.size(); ++l) {
+      kept_[l].resize(static_cast<size_t>(iterate[l].size()));
+      copy<T>(iterate[l], {kept_[l].data(), iterate[l].rows, iterate[l].cols});
+    }
+    kept_index_ = offered_;
+    return true;
+  }
+
+  // The kept iterate's layers, row-major and dense; empty before the first offer.
+  const std::vector<std::vector<T>>& sample() const { return kept_; }
+  std::uint64_t sample_index() const { return kept_index_; }  // from 1
+
+ private:
+  Random random_;
+  std::uint64_t offered_ = 0;
+  std::uint64_t kept_index_ = 0;
+  std::vector<std::vector<T>> kept_;
+};
+
+}  // namespace normball

@@ -1,0 +1,38 @@
+// The table of kernels, alone: see kernels_variant.cpp for why it includes so little.
+#pragma once
+
+#include "normball/matrix_view.h"
+
+namespace normball {
+
+// Sums are kept in double in a fixed order, so they do not depend on the number of threads.
+template <class T>
+struct Kernels {
+  bool (*all_finite)(const T* x, Index n);
+  double (*sum_abs)(const T* x, Index n);
+  double (*sum_squares)(const T* x, double scale, Index n);  // of scale x
+  double (*max_abs)(const T* x, Index n);
+  double (*dot)(const T* x, const T* y, Index n);
+  void (*scale)(T* x, double factor, Index n);
+  // d <- alpha g + (1 - alpha) d
+  void (*blend)(T* d, const T* g, double alpha, Index n);
+  // out <- keep out + (u a) b; keep == 0 does not read out
+  void (*add_scaled)(T* out, double keep, const T* u, double a, double b, Index n);
+  // out <- keep out + factor sign(d)
+  void (*add_signs)(T* out, double keep, const T* d, double factor, Index n);
+  // sums[j] += (scale x[j])^2
+  void (*add_squares)(double* sums, const T* x, double scale, Index n);
+  // out[j] <- keep out[j] + (u[j] a[j]) b[j]
+  void (*add_by_column)(T* out, double keep, const T* u, const double* a, const double* b, Index n);
+};
+
+namespace detail {
+const Kernels<float>& kernels_generic_float();
+const Kernels<double>& kernels_generic_double();
+const Kernels<float>& kernels_avx2_float();
+const Kernels<double>& kernels_avx2_double();
+const Kernels<float>& kernels_avx512_float();
+const Kernels<double>& kernels_avx512_double();
+}  // namespace detail
+
+}  // namespace normball

@@ -1,0 +1,44 @@
+// Non-owning, row-major views of matrices: the only way data enters and leaves the library.
+#pragma once
+
+#include <cstdint>
+
+namespace normball {
+
+using Index = std::int64_t;
+
+// Element (i, j) is data[i * stride + j]; stride >= cols allows a block of a wider matrix.
+template <class T>
+struct MatrixView {
+  T* data = nullptr;
+  Index rows = 0;
+  Index cols = 0;
+  Index stride = 0;
+
+  constexpr MatrixView() = default;
+  constexpr MatrixView(T* data_, Index rows_, Index cols_)
+      : MatrixView(data_, rows_, cols_, cols_) {}
+  constexpr MatrixView(T* data_, Index rows_, Index cols_, Index stride_)
+      : data(data_), rows(rows_), cols(cols_), stride(stride_) {}
+
+  constexpr operator MatrixView<const T>() const { return {data, rows, cols, stride}; }
+
+  constexpr T* row(Index i) const { return data + i * stride; }
+  constexpr T& operator()(Index i, Index j) const { return data[i * stride + j]; }
+  constexpr Index size() const { return rows * cols; }
+  constexpr bool empty() const { return size() == 0; }
+  constexpr bool contiguous() const { return stride == cols || rows <= 1; }
+  constexpr MatrixView row_range(Index begin, Index end) const {
+    return {data + begin * stride, end - begin, cols, stride};
+  }
+};
+
+template <class T>
+using ConstMatrixView = MatrixView<const T>;
+
+template <class T>
+bool same_size(MatrixView<T> a, auto b) {
+  return a.rows == b.rows && a.cols == b.cols;
+}
+
+}  // namespace normball

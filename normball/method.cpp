@@ -1,0 +1,215 @@
+#include "normball/method.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "normball/error.h"
+#include "normball/text.h"
+
+namespace normball {
+namespace {
+
+Method whole_vector(std::string name, StepRule rule, Schedule lr) {
+  return {.name = std::move(name),
+          .rule = rule,
+          .combination = Combination::L2,
+          .lr = lr,
+          .norm = Euclidean{},
+          .radius = 1};
+}
+
+template <class T>
+T need(std::string_view method, std::string_view option, const std::optional<T>& value) {
+  if (!value) detail::invalid("make_method", "'", method, "' needs ", option);
+  return *value;
+}
+
+// What a method by name reads from its options.
+struct Given {
+  std::string_view method;
+  const MethodOptions& options;
+
+  Schedule lr() const { return need(method, "lr", options.lr); }
+  Schedule alpha() const { return options.alpha.value_or(1); }
+  double rho() const { return need(method, "rho", options.rho); }
+  double beta() const { return need(method, "beta", options.beta); }
+  double l0() const { return need(method, "l0", options.l0); }
+  double l1() const { return need(method, "l1", options.l1); }
+  ShortStep::Variant variant() const {
+    return options.short_step == ShortStepForm::ByDiameter ? ShortStep::Variant::ByDiameter
+                                                           : ShortStep::Variant::ByNorm;
+  }
+};
+
+struct Entry {
+  std::string_view name;
+  Method (*make)(const Given&);
+};
+
+constexpr std::array<Entry, 17> registry = {{
+    {"gd", [](const Given& g) { return gd(g.lr()); }},
+    {"normalized_gd", [](const Given& g) { return normalized_gd(g.lr()); }},
+    {"clipped_gd", [](const Given& g) { return clipped_gd(g.lr(), g.rho()); }},
+    {"sd", [](const Given& g) { return sd(g.lr()); }},
+    {"adaptive_sd", [](const Given& g) { return adaptive_sd(g.l0(), g.l1()); }},
+    {"ucg", [](const Given& g) { return ucg(g.lr()); }},
+    {"ggnc", [](const Given& g) { return ggnc(g.lr(), g.rho(), g.alpha()); }},
+    {"cg", [](const Given&) { return cg(); }},
+    {"s3cg",
+     [](const Given& g) { return s3cg(g.lr(), g.rho(), g.beta(), g.variant(), g.alpha()); }},
+    {"clipped_sign", [](const Given& g) { return clipped_sign(g.lr(), g.rho(), g.alpha()); }},
+    {"clipped_spectral",
+     [](const Given& g) { return clipped_spectral(g.lr(), g.rho(), g.alpha()); }},
+    {"lars", [](const Given& g) { return lars(g.lr(), g.alpha()); }},
+    {"clipped_lars", [](const Given& g) { return clipped_lars(g.lr(), g.rho(), g.alpha()); }},
+    {"scion", [](const Given& g) { return scion(g.lr(), g.alpha()); }},
+    {"unconstrained_scion", [](const Given& g) { return unconstrained_scion(g.lr(), g.alpha()); }},
+    {"clipped_scion",
+     [](const Given& g) {
+       return clipped_scion(g.lr(), g.alpha(), g.rho(), g.options.short_step);
+     }},
+    {"unconstrained_clipped_scion",
+     [](const Given& g) { return unconstrained_clipped_scion(g.lr(), g.alpha(), g.rho()); }},
+}};
+
+constexpr auto registry_names = [] {
+  std::array<std::string_view, registry.size()> names;
+  std::ranges::transform(registry, names.begin(), &Entry::name);
+  return names;
+}();
+
+}  // namespace
+
+void validate(const Method& method) {
+  validate(method.rule);
+  validate(method.lr);
+  validate(method.alpha);
+  if (!(method.lr.value >= 0)) {
+    detail::invalid("Method", "lr must not be negative, got ", method.lr.value);
+  }
+  if (!(method.alpha.value > 0 && method.alpha.max() <= 1)) {
+    detail::invalid("Method", "alpha must be in (0, 1], got ", method.alpha);
+  }
+  if (method.radius) detail::require_positive("Method", "radius", *method.radius);
+  const double longest = method.lr.max() / rho(method.rule) * max_eta(method.rule);
+  if (method.constrained && longest > 1) {
+    detail::invalid("Method", "a constrained method needs gamma eta <= 1 to stay in the ball; lr ",
+                    method.lr, " with the rule ", method.rule, " can reach ", longest);
+  }
+}
+
+Method gd(Schedule lr) { return whole_vector("gd", Steepest{}, lr); }
+
+Method normalized_gd(Schedule lr) { return whole_vector("normalized_gd", Normalized{}, lr); }
+
+Method clipped_gd(Schedule lr, double rho) { return whole_vector("clipped_gd", Clipped{rho}, lr); }
+
+Method sd(Schedule lr) { return {.name = "sd", .rule = Steepest{}, .lr = lr}; }
+
+Method adaptive_sd(double l0, double l1) {
+  return {.name = "adaptive_sd", .rule = Adaptive{l0, l1}, .lr = 1};
+}
+
+Method ucg(Schedule lr) { return {.name = "ucg", .rule = Normalized{}, .lr = lr}; }
+
+Method ggnc(Schedule lr, double rho, Schedule alpha) {
+  return {.name = "ggnc", .rule = Clipped{rho}, .lr = lr, .alpha = alpha};
+}
+
+Method cg() { return {.name = "cg", .rule = OpenLoop{}, .constrained = true, .lr = 1}; }
+
+Method s3cg(Schedule lr, double rho, double beta, ShortStep::Variant variant, Schedule alpha) {
+  return {.name = "s3cg",
+          .rule = ShortStep{.rho = rho, .variant = variant, .beta = beta},
+          .constrained = true,
+          .lr = lr,
+          .alpha = alpha,
+          .radius = beta};
+}
+
+Method clipped_sign(Schedule lr, double rho, Schedule alpha) {
+  auto method = ggnc(lr, rho, alpha);
+  method.name = "clipped_sign";
+  method.norm = Sign{.unit = true};
+  method.radius = 1;
+  return method;
+}
+
+Method clipped_spectral(Schedule lr, double rho, Schedule alpha) {
+  auto method = ggnc(lr, rho, alpha);
+  method.name = "clipped_spectral";
+  method.norm = Spectral{.scale = SpectralScale::Unit};
+  method.radius = 1;
+  return method;
+}
+
+Method lars(Schedule lr, Schedule alpha) {
+  return {.name = "lars",
+          .rule = Normalized{},
+          .lr = lr,
+          .alpha = alpha,
+          .norm = Euclidean{},
+          .radius = 1};
+}
+
+Method clipped_lars(Schedule lr, double rho, Schedule alpha) {
+  auto method = lars(lr, alpha);
+  method.name = "clipped_lars";
+  method.rule = Clipped{rho};
+  return method;
+}
+
+Method scion(Schedule lr, Schedule alpha) {
+  return {.name = "scion", .rule = Normalized{}, .constrained = true, .lr = lr, .alpha = alpha};
+}
+
+Method unconstrained_scion(Schedule lr, Schedule alpha) {
+  return {.name = "unconstrained_scion", .rule = Normalized{}, .lr = lr, .alpha = alpha};
+}
+
+Method clipped_scion(Schedule lr, Schedule alpha, double rho, ShortStepForm form) {
+  auto method = scion(lr, alpha);
+  method.name = "clipped_scion";
+  switch (form) {
+    case ShortStepForm::Plain:
+      method.rule = Clipped{rho};
+      break;
+    case ShortStepForm::ByNorm:
+      method.rule = ShortStep{.rho = rho, .variant = ShortStep::Variant::ByNorm};
+      break;
+    case ShortStepForm::ByDiameter:
+      method.rule = ShortStep{.rho = rho, .variant = ShortStep::Variant::ByDiameter};
+      break;
+  }
+  return method;
+}
+
+Method unconstrained_clipped_scion(Schedule lr, Schedule alpha, double rho) {
+  auto method = ggnc(lr, rho, alpha);
+  method.name = "unconstrained_clipped_scion";
+  return method;
+}
+
+Method make_method(std::string_view name, const MethodOptions& options) {
+  const auto found = std::ranges::find(registry, name, &Entry::name);
+  if (found == registry.end()) {
+    detail::invalid("make_method", unknown_name("method", name, registry_names));
+  }
+  Method method = found->make(Given{name, options});
+  validate(method);
+  return method;
+}
+
+std::span<const std::string_view> method_names() { return registry_names; }
+
+ShortStepForm parse_short_step(std::string_view text) {
+  constexpr std::array<std::string_view, 3> names = {"plain", "norm", "diameter"};
+  const auto found = std::ranges::find(names, text);
+  if (found == names.end()) {
+    detail::invalid("parse_short_step", unknown_name("short step", text, names));
+  }
+  return static_cast<ShortStepForm>(found - names.begin());
+}
+
+}  // namespace normball

@@ -1,0 +1,87 @@
+// Every method of the paper is a choice of (norms and radii, constrained or not, rule, alpha, lr).
+// The named ones are composed here and nowhere else; the loop in optimizer.cpp does not know them.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "normball/product_norm.h"
+#include "normball/schedule.h"
+#include "normball/step_rule.h"
+
+namespace normball {
+
+struct Method {
+  std::string name = "custom";
+  StepRule rule = Clipped{};
+  bool constrained = false;  // v = W - r lmo(d) instead of v = -r lmo(d)
+  Combination combination = Combination::Max;
+  Schedule lr = 1e-3;                 // gamma rho, the largest step in product-norm units
+  Schedule alpha = 1;                 // weight of the newest gradient in the average, in (0, 1]
+  std::optional<Norm> norm = {};      // replaces the norm of every layer
+  std::optional<double> radius = {};  // replaces the radius of every layer
+};
+
+// Throws std::invalid_argument for alpha outside (0, 1], a negative or non-finite lr, a bad rule,
+// or a constrained method whose step gamma eta could exceed 1 and so leave the ball.
+void validate(const Method& method);
+
+// x <- x - lr d: the Euclidean norm of the whole model.
+Method gd(Schedule lr);
+// x <- x - lr d / ‖d‖₂
+Method normalized_gd(Schedule lr);
+// x <- x - (lr / rho) min(1, rho / ‖d‖₂) d
+Method clipped_gd(Schedule lr, double rho);
+
+// Steepest descent x <- x - lr d♯ in the layers' norms.
+Method sd(Schedule lr);
+// Steepest descent with the stepsize 1 / (l0 + l1 ‖d‖*).
+Method adaptive_sd(double l0, double l1);
+// Unconstrained conditional gradient x <- x + lr lmo(d) in the layers' norms.
+Method ucg(Schedule lr);
+// Algorithm 1 in the layers' norms.
+Method ggnc(Schedule lr, double rho, Schedule alpha = 1);
+
+// Classical Frank-Wolfe on the product ball with 2 / (k + 2).
+Method cg();
+// Algorithm 2 on the ball of radius beta in the layers' norms (every radius becomes beta).
+Method s3cg(Schedule lr, double rho, double beta, ShortStep::Variant variant, Schedule alpha = 1);
+
+// GGNC in the max-norm: x <- x - gamma min(rho, ‖d‖₁) sign(d).
+Method clipped_sign(Schedule lr, double rho, Schedule alpha = 1);
+// GGNC in the plain spectral norm: x <- x - gamma min(rho, ‖d‖_nuclear) UVᵀ.
+Method clipped_spectral(Schedule lr, double rho, Schedule alpha = 1);
+// Layer-wise normalized descent, and its clipped form with one threshold for the whole model.
+Method lars(Schedule lr, Schedule alpha = 1);
+Method clipped_lars(Schedule lr, double rho, Schedule alpha = 1);
+
+// The deep-learning forms, in the layers' norms and radii.
+Method scion(Schedule lr, Schedule alpha);                // constrained
+Method unconstrained_scion(Schedule lr, Schedule alpha);  // no weight decay
+// Algorithm 4. Plain clips s itself, as in the paper's experiments; the others are its
+// variants 1 and 2 as printed.
+enum class ShortStepForm { Plain, ByNorm, ByDiameter };
+Method clipped_scion(Schedule lr, Schedule alpha, double rho,
+                     ShortStepForm form = ShortStepForm::Plain);
+// Algorithm 3.
+Method unconstrained_clipped_scion(Schedule lr, Schedule alpha, double rho);
+
+// The same by name, for configuration files and other languages. What a method does not use is
+// ignored; what it needs and is not given is an error.
+struct MethodOptions {
+  std::optional<Schedule> lr = {};
+  std::optional<Schedule> alpha = {};
+  std::optional<double> rho = {};
+  std::optional<double> beta = {};
+  std::optional<double> l0 = {}, l1 = {};
+  ShortStepForm short_step = ShortStepForm::Plain;
+};
+Method make_method(std::string_view name, const MethodOptions& options);
+std::span<const std::string_view> method_names();
+
+// "plain", "norm" or "diameter".
+ShortStepForm parse_short_step(std::string_view text);
+
+}  // namespace normball

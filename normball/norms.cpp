@@ -1,0 +1,367 @@
+#include "normball/norms.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "normball/blas.h"
+#include "normball/error.h"
+#include "normball/kernels.h"
+
+namespace normball {
+namespace {
+
+double root(Index n) { return std::sqrt(static_cast<double>(std::max<Index>(n, 1))); }
+
+// How a layer maps fan-in to fan-out, after `transposed` has swapped them.
+struct Fans {
+  Index out;
+  Index in;      // without the kernel
+  Index kernel;  // k, or k*k
+
+  Fans(const Shape& shape, bool transposed)
+      : out(shape.rows), in(shape.fan_in()), kernel(shape.kernel) {
+    if (transposed) std::swap(out, in);
+  }
+  Index columns() const { return in * kernel; }
+};
+
+double spectral_scale(const Spectral& norm, const Shape& shape) {
+  const Fans fans(shape, norm.transposed);
+  const double ratio = root(fans.out) / root(fans.in);
+  const double kernel = static_cast<double>(fans.kernel);
+  switch (norm.scale) {
+    case SpectralScale::Hidden:
+      return ratio / kernel;
+    case SpectralScale::Input:
+      return std::max(1.0, ratio) / kernel;
+    case SpectralScale::OneHot:
+      return root(fans.out) / kernel;
+    case SpectralScale::Unit:
+      return 1;
+  }
+  return 1;
+}
+
+struct Resolver {
+  const Shape& shape;
+
+  ResolvedNorm operator()(const Auto&) const {
+    return shape.rank <= 1 ? (*this)(Rms{}) : (*this)(Spectral{});
+  }
+  ResolvedNorm operator()(const Euclidean&) const { return {.geometry = Geometry::Frobenius}; }
+  ResolvedNorm operator()(const Rms&) const {
+    return {.geometry = Geometry::Frobenius, .scale = root(shape.size())};
+  }
+  ResolvedNorm operator()(const Sign& norm) const {
+    const Index fan_in = std::max<Index>(1, Fans(shape, norm.transposed).columns());
+    return {.geometry = Geometry::MaxAbs, .scale = norm.unit ? 1 : 1 / static_cast<double>(fan_in)};
+  }
+  ResolvedNorm operator()(const Spectral& norm) const {
+    validate(norm.solver);
+    return {.geometry = Geometry::Operator,
+            .scale = spectral_scale(norm, shape),
+            .solver = norm.solver};
+  }
+  ResolvedNorm operator()(const ColNorm& norm) const {
+    return {.geometry = norm.transposed ? Geometry::RowL2 : Geometry::ColL2,
+            .scale = root(Fans(shape, norm.transposed).out)};
+  }
+  ResolvedNorm operator()(const RowNorm& norm) const {
+    return {.geometry = norm.transposed ? Geometry::ColL2 : Geometry::RowL2,
+            .scale = 1 / root(Fans(shape, norm.transposed).columns())};
+  }
+  ResolvedNorm operator()(const Custom& norm) const {
+    if (!norm.oracle) detail::invalid("Custom", "oracle must not be null");
+    return {.geometry = Geometry::Oracle, .oracle = norm.oracle};
+  }
+};
+
+// lengths[j] <- ‖column j of x‖₂
+template <class T>
+void column_lengths(ConstMatrixView<T> x, double* lengths) {
+  const double max = max_abs<T>(x);
+  const bool extreme = std::is_same_v<T, double> && max > 0 && (max < 1e-140 || max > 1e140);
+  const double scale = extreme ? std::ldexp(1, std::clamp(-std::ilogb(max), -1000, 1000)) : 1;
+  std::fill_n(lengths, x.cols, 0.0);
+  for (Index i = 0; i < x.rows; ++i) kernels<T>().add_squares(lengths, x.row(i), scale, x.cols);
+  for (Index j = 0; j < x.cols; ++j) lengths[j] = std::sqrt(lengths[j]) / scale;
+}
+
+// lengths[i] <- ‖row i of x‖₂
+template <class T>
+void row_lengths(ConstMatrixView<T> x, double* lengths) {
+  for (Index i = 0; i < x.rows; ++i) lengths[i] = l2_norm(x.row(i), x.cols);
+}
+
+double sum(const double* x, Index n) {
+  double total = 0;
+  for (Index i = 0; i < n; ++i) total += x[i];
+  return total;
+}
+
+template <class T>
+std::span<T> singular_values_of(ConstMatrixView<T> x, Workspace& workspace) {
+  const auto sigma = workspace.take<T>(std::min(x.rows, x.cols));
+  const auto destroyed = workspace.matrix<T>(x.rows, x.cols);
+  copy<T>(x, destroyed);
+  blas::singular_values(destroyed, sigma.data(), workspace);
+  return sigma;
+}
+
+// A user's oracle always works in double; a float matrix is copied.
+MatrixView<const double> in_double(ConstMatrixView<double> x, Workspace&) { return x; }
+MatrixView<const double> in_double(ConstMatrixView<float> x, Workspace& workspace) {
+  const auto copy = workspace.matrix<double>(x.rows, x.cols);
+  for (Index i = 0; i < x.rows; ++i) std::copy_n(x.row(i), x.cols, copy.row(i));
+  return copy;
+}
+
+template <class T>
+void negate(MatrixView<T> x) {
+  for_each_run(x, [&](Index at, Index n) { kernels<T>().scale(x.data + at, -1, n); });
+}
+
+}  // namespace
+
+void NormOracle::lmo(ConstMatrixView<float> d, MatrixView<float> out) const {
+  Workspace workspace;
+  const auto result = workspace.matrix<double>(d.rows, d.cols);
+  lmo(in_double(d, workspace), result);
+  for (Index i = 0; i < d.rows; ++i) {
+    for (Index j = 0; j < d.cols; ++j) out(i, j) = static_cast<float>(result(i, j));
+  }
+}
+
+double NormOracle::norm(ConstMatrixView<double>) const {
+  detail::invalid("NormOracle::norm", "the norm '", name(),
+                  "' does not define norm(), which this rule or report needs");
+}
+
+Norm norm_for(Role role) {
+  switch (role) {
+    case Role::Input:
+      return Spectral{.scale = SpectralScale::Input};
+    case Role::OneHot:
+      return ColNorm{.transposed = true};
+    case Role::Hidden:
+      return Spectral{};
+    case Role::Output:
+      return Sign{};
+    case Role::Bias:
+      return Rms{};
+  }
+  return Auto{};
+}
+
+ResolvedNorm resolve(const Norm& norm, const Shape& shape) {
+  return std::visit(Resolver{shape}, norm);
+}
+
+Index direction_lengths(Geometry geometry, const Shape& shape) {
+  switch (geometry) {
+    case Geometry::Frobenius:
+      return 1;
+    case Geometry::RowL2:
+      return shape.rows;
+    case Geometry::ColL2:
+      return shape.cols;
+    case Geometry::MaxAbs:
+    case Geometry::Operator:
+    case Geometry::Oracle:
+      return 0;
+  }
+  return 0;
+}
+
+template <class T>
+double find_direction(const ResolvedNorm& norm, ConstMatrixView<T> d, Direction<T> direction,
+                      Workspace& workspace, T* polar_state) {
+  switch (norm.geometry) {
+    case Geometry::Frobenius:
+      return *direction.lengths = l2_norm<T>(d);
+    case Geometry::MaxAbs:
+      return sum_abs<T>(d);
+    case Geometry::RowL2:
+      row_lengths<T>(d, direction.lengths);
+      return sum(direction.lengths, d.rows);
+    case Geometry::ColL2:
+      column_lengths<T>(d, direction.lengths);
+      return sum(direction.lengths, d.cols);
+    case Geometry::Operator:
+      polar<T>(norm.solver, d, direction.u, workspace, polar_state);
+      return dot<T>(d, direction.u);
+    case Geometry::Oracle:
+      norm.oracle->lmo(d, direction.u);
+      negate(direction.u);
+      return dot<T>(d, direction.u);
+  }
+  return 0;
+}
+
+template <class T>
+void add_direction(Geometry geometry, ConstMatrixView<T> d, const Direction<T>& direction,
+                   double keep, double factor, MatrixView<T> out, Workspace& workspace) {
+  const auto& kernel = kernels<T>();
+  switch (geometry) {
+    case Geometry::Frobenius: {
+      const auto [a, b] = reciprocal(*direction.lengths);
+      for_each_run(out, d, [&](T* to, const T* from, Index n) {
+        kernel.add_scaled(to, keep, from, a, b * factor, n);
+      });
+      break;
+    }
+    case Geometry::MaxAbs:
+      for_each_run(out, d, [&](T* to, const T* from, Index n) {
+        kernel.add_signs(to, keep, from, factor, n);
+      });
+      break;
+    case Geometry::RowL2:
+      for (Index i = 0; i < d.rows; ++i) {
+        const auto [a, b] = reciprocal(direction.lengths[i]);
+        kernel.add_scaled(out.row(i), keep, d.row(i), a, b * factor, d.cols);
+      }
+      break;
+    case Geometry::ColL2: {
+      const Workspace::Frame frame(workspace);
+      const auto as = workspace.take<double>(d.cols), bs = workspace.take<double>(d.cols);
+      for (size_t j = 0; j < as.size(); ++j) {
+        const auto [a, b] = reciprocal(direction.lengths[j]);
+        as[j] = a;
+        bs[j] = b * factor;
+      }
+      for (Index i = 0; i < d.rows; ++i) {
+        kernel.add_by_column(out.row(i), keep, d.row(i), as.data(), bs.data(), d.cols);
+      }
+      break;
+    }
+    case Geometry::Operator:
+    case Geometry::Oracle:
+      for_each_run(out, direction.u, [&](T* to, const T* from, Index n) {
+        kernel.add_scaled(to, keep, from, factor, 1, n);
+      });
+      break;
+  }
+}
+
+namespace detail {
+
+// out <- factor lmo(d); returns ‖d‖* as the pairing estimates it.
+template <class T>
+double lmo(const Norm& norm, const Shape& shape, ConstMatrixView<T> d, MatrixView<T> out,
+           double factor, Workspace& workspace) {
+  require_view("lmo", "d", d);
+  require_view("lmo", "out", out);
+  require_same_size("lmo", "out", out, "d", d);
+  if (shape.rows != d.rows || shape.cols != d.cols) {
+    invalid("lmo", "the shape is ", shape.rows, "x", shape.cols, " but d is ", d.rows, "x", d.cols);
+  }
+  if (!all_finite(d)) invalid("lmo", "d has an entry that is not finite");
+  const ResolvedNorm resolved = resolve(norm, shape);
+  if (d.empty()) return 0;
+  const Workspace::Frame frame(workspace);
+  Direction<T> direction{
+      .lengths = workspace.take<double>(direction_lengths(resolved.geometry, shape)).data(),
+      .u = {}};
+  if (needs_buffer(resolved.geometry)) direction.u = workspace.matrix<T>(d.rows, d.cols);
+  const double pairing = find_direction<T>(resolved, d, direction, workspace);
+  add_direction<T>(resolved.geometry, d, direction, 0, -factor * resolved.scale, out, workspace);
+  return resolved.scale * pairing;
+}
+
+template <class T>
+double norm(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace) {
+  require_view("norm", "x", x);
+  if (x.empty()) return 0;
+  const Workspace::Frame frame(workspace);
+  switch (norm.geometry) {
+    case Geometry::Frobenius:
+      return l2_norm<T>(x) / norm.scale;
+    case Geometry::MaxAbs:
+      return max_abs<T>(x) / norm.scale;
+    case Geometry::RowL2: {
+      const auto lengths = workspace.take<double>(x.rows);
+      row_lengths<T>(x, lengths.data());
+      return *std::ranges::max_element(lengths) / norm.scale;
+    }
+    case Geometry::ColL2: {
+      const auto lengths = workspace.take<double>(x.cols);
+      column_lengths<T>(x, lengths.data());
+      return *std::ranges::max_element(lengths) / norm.scale;
+    }
+    case Geometry::Operator:
+      return static_cast<double>(singular_values_of<T>(x, workspace)[0]) / norm.scale;
+    case Geometry::Oracle:
+      return norm.oracle->norm(in_double(x, workspace));
+  }
+  return 0;
+}
+
+template <class T>
+double dual_norm(const ResolvedNorm& norm, ConstMatrixView<T> d, Workspace& workspace) {
+  require_view("dual_norm", "d", d);
+  if (d.empty()) return 0;
+  const Workspace::Frame frame(workspace);
+  if (norm.geometry == Geometry::Operator) {
+    double total = 0;
+    for (const T sigma : singular_values_of<T>(d, workspace)) total += static_cast<double>(sigma);
+    return norm.scale * total;
+  }
+  Direction<T> direction{
+      .lengths = workspace.take<double>(direction_lengths(norm.geometry, shape_of(d))).data(),
+      .u = {}};
+  if (needs_buffer(norm.geometry)) direction.u = workspace.matrix<T>(d.rows, d.cols);
+  return norm.scale * find_direction<T>(norm, d, direction, workspace);
+}
+
+}  // namespace detail
+
+template <class T>
+double sharp(const Norm& norm, std::type_identity_t<ConstMatrixView<T>> d, MatrixView<T> out,
+             const Shape* shape) {
+  Workspace workspace;
+  const double dual = detail::lmo<T>(norm, shape ? *shape : shape_of(d), d, out, -1, workspace);
+  for_each_run(out, [&](Index at, Index n) { kernels<T>().scale(out.data + at, dual, n); });
+  return dual;
+}
+
+template <class T>
+void sample_sphere(const Norm& norm, const Shape& shape, double radius, MatrixView<T> x,
+                   Random& random) {
+  detail::require_view("sample_sphere", "x", x);
+  detail::require_positive("sample_sphere", "radius", radius);
+  Workspace workspace;
+  const auto gaussian = workspace.matrix<T>(x.rows, x.cols);
+  for (Index i = 0; i < gaussian.size(); ++i) gaussian.data[i] = static_cast<T>(random.normal());
+  Norm exact = norm;
+  if (auto* spectral = std::get_if<Spectral>(&exact)) spectral->solver = ExactPolar{};
+  detail::lmo<T>(exact, shape, gaussian, x, radius, workspace);
+}
+
+template <class T>
+void initialize(const Norm& norm, const Shape& shape, double radius, MatrixView<T> x,
+                Random& random) {
+  if (shape.rank <= 1) {
+    fill(x, T(0));
+  } else {
+    sample_sphere(norm, shape, radius, x, random);
+  }
+}
+
+#define NORMBALL_INSTANTIATE(T)                                                                  \
+  template double find_direction(const ResolvedNorm&, ConstMatrixView<T>, Direction<T>,          \
+                                 Workspace&, T*);                                                \
+  template void add_direction(Geometry, ConstMatrixView<T>, const Direction<T>&, double, double, \
+                              MatrixView<T>, Workspace&);                                        \
+  template double detail::lmo(const Norm&, const Shape&, ConstMatrixView<T>, MatrixView<T>,      \
+                              double, Workspace&);                                               \
+  template double detail::norm(const ResolvedNorm&, ConstMatrixView<T>, Workspace&);             \
+  template double detail::dual_norm(const ResolvedNorm&, ConstMatrixView<T>, Workspace&);        \
+  template double sharp<T>(const Norm&, std::type_identity_t<ConstMatrixView<T>>, MatrixView<T>, \
+                           const Shape*);                                                        \
+  template void sample_sphere(const Norm&, const Shape&, double, MatrixView<T>, Random&);        \
+  template void initialize(const Norm&, const Shape&, double, MatrixView<T>, Random&);
+NORMBALL_INSTANTIATE(float)
+NORMBALL_INSTANTIATE(double)
+#undef NORMBALL_INSTANTIATE
+
+}  // namespace normball

@@ -1,0 +1,157 @@
+// The one loop behind every method (Algorithms 1-4 of the paper):
+//
+//   d_l ← α g_l + (1−α) d_l                 momentum estimator
+//   v_l ← −r_l lmo_l(d_l)                   unconstrained
+//   v_l ← W_l − r_l lmo_l(d_l)              constrained
+//   s   ← Σ_l ⟨d_l, v_l⟩                    one number for the whole model
+//   η   ← rule(s)
+//   W_l ← W_l − γ η v_l
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "normball/matrix_view.h"
+#include "normball/method.h"
+#include "normball/workspace.h"
+
+namespace normball {
+
+// A layer's weight and gradient. Without a gradient the layer takes no part in the step.
+template <class T>
+struct Parameter {
+  MatrixView<T> weight;
+  MatrixView<T> gradient;
+  bool has_gradient = true;
+
+  static Parameter without_gradient(MatrixView<T> weight) { return {weight, {}, false}; }
+};
+
+enum class NonFinite { Throw, Skip };
+
+// How a step is carried out; none of this changes what it computes.
+struct Execution {
+  int threads = 0;  // 0: OpenMP's default. Results are the same for any number.
+  // The gradient buffer of a spectral layer holds −lmo(d) after the step, which saves a buffer.
+  bool overwrite_gradients = false;
+  // No state at all: the average lives in the gradient buffer. Do not zero gradients between steps;
+  // let the backward pass add to them.
+  bool light = false;
+  // What to do about NaN or infinity in a gradient. Weights and state stay as they were either way.
+  NonFinite nonfinite = NonFinite::Throw;
+  bool report_weight_norms = false;
+  bool report_polar_errors = false;
+};
+
+struct LayerReport {
+  double pairing = 0;      // ⟨d_l, v_l⟩
+  double dual_norm = 0;    // r_l ‖d_l‖_l*
+  double weight_norm = 0;  // ‖W_l‖_l / r_l before the step, if asked for
+  PolarError polar_error;  // if asked for, on spectral layers
+};
+
+struct StepReport {
+  std::int64_t step = 0;  // k, from 0
+  double pairing = 0;     // s; for an unconstrained method the dual norm of d
+  double eta = 0;
+  double gamma = 0;             // lr / ρ
+  double lr = 0;                // γρ at this step
+  bool clipped = false;         // η was cut at ρ
+  double wolfe_gap = 0;         // s where constrained (for the averaged gradient), else 0
+  double direction_norm = 0;    // ‖v‖, where the rule needs it
+  bool skipped = false;         // a gradient was not finite and nothing was done
+  std::string nonfinite_layer;  // then: the first such layer
+  std::vector<LayerReport> layers;
+};
+
+// A piece of the optimizer's state, in place.
+template <class T>
+struct NamedBuffer {
+  std::string name;
+  MatrixView<T> view;
+};
+
+template <class T>
+class Optimizer {
+ public:
+  Optimizer(Method method, std::vector<Layer> layers, Execution execution = {});
+
+  // prepare, rule, apply. One parameter for each layer, in the same order every time.
+  const StepReport& step(std::span<const Parameter<T>> parameters);
+
+  // The two passes apart, for drivers that shard layers over machines or search along v.
+  // prepare() takes the gradients into the average and finds every v_l; the report then has the
+  // pairings. apply() moves the weights by −γ η v. The buffers must live from one to the other.
+  const StepReport& prepare(std::span<const Parameter<T>> parameters);
+  double eta(double pairing) const;  // the rule's answer to a pairing, e.g. summed over machines
+  const StepReport& apply(double eta);
+  void abandon();  // forgets the prepared directions; the average keeps the gradients
+
+  // The averages and low-rank bases, valid as long as the optimizer. With steps_taken() they are
+  // all that a resumed run needs.
+  std::vector<NamedBuffer<T>> state();
+  // Checks every buffer first, then copies: on an error nothing has changed.
+  void load_state(std::span<const NamedBuffer<const T>> buffers, std::int64_t steps_taken);
+  std::int64_t steps_taken() const { return step_; }
+
+  void set_lr(Schedule lr);
+  const Method& method() const { return method_; }
+  const std::vector<Layer>& layers() const { return layers_; }
+
+ private:
+  // A layer's norm on its shape and its memory.
+  struct Slot {
+    ResolvedNorm norm;
+    double radius = 1;
+    std::vector<T> momentum = {};
+    std::vector<T> direction = {};  // u, where it is stored and not in the gradient buffer
+    std::vector<double> lengths = {};
+    std::vector<T> polar_state = {};
+    double dual = 0;            // r ‖d‖*
+    double weight_pairing = 0;  // ⟨d, W⟩ where constrained
+    double share = 1;           // of this layer in the product norm's LMO
+  };
+  // A share of a layer's rows: what one thread does at a time. Elementwise layers are cut into
+  // pieces of fixed size, whose partial sums are added in order: independent of the threads.
+  struct Piece {
+    size_t layer;
+    Index begin, end;
+    double dual = 0;
+    double weight_pairing = 0;
+    bool finite = true;
+  };
+
+  void plan_pieces();
+  void bind(std::span<const Parameter<T>> parameters);
+  bool gradients_finite();
+  void find_directions(double alpha);
+  void find_piece(Piece& piece, double alpha, Workspace& workspace);
+  void combine_layers(double alpha);
+  void measure_direction();
+  void update_piece(const Piece& piece, double step, double carry, Workspace& workspace);
+
+  MatrixView<T> average(size_t layer);
+  Direction<T> direction(size_t layer, Piece* piece);
+  double unit(size_t layer) const;  // r · scale · share: u times this is −r lmo(d)
+  template <class Body>
+  void for_each_piece(const Body& body);
+  void even_out_workspaces();
+  double alpha_at(std::int64_t step) const;
+
+  Method method_;
+  std::vector<Layer> layers_;
+  Execution execution_;
+  std::int64_t step_ = 0;
+  bool prepared_ = false;
+
+  std::vector<Slot> slots_;
+  std::vector<Piece> pieces_;
+  std::vector<Parameter<T>> parameters_;
+  std::vector<Workspace> workspaces_;
+  std::vector<double> duals_, shares_, norms_;
+  StepReport report_;
+};
+
+}  // namespace normball

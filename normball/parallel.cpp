@@ -1,0 +1,79 @@
+#include "normball/parallel.h"
+
+#include <omp.h>
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+
+namespace normball {
+namespace {
+
+struct Job {
+  Index count;
+  detail::Task task;
+  const void* body;
+  std::atomic<Index> next = 0;
+  std::atomic<bool> failed = false;
+  std::exception_ptr error = nullptr;
+  std::atomic<int> finished = 0;
+
+  void run(int thread) {
+    for (Index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
+      try {
+        task(body, i, thread);
+      } catch (...) {
+        if (!failed.exchange(true)) error = std::current_exception();
+      }
+    }
+    finished.fetch_add(1, std::memory_order_release);
+  }
+};
+
+// The team takes its job from here and not from variables captured by the parallel region: the
+// hand-over is then an atomic that thread sanitizers see (they cannot see into libgomp). One region
+// at a time uses the cores; callers on other threads wait for their turn.
+std::mutex team_mutex;
+std::atomic<Job*> team_job;
+
+// Holds the BLAS of this thread to one thread. The setting belongs to the calling thread alone.
+class SingleThreadedBlas {
+ public:
+  SingleThreadedBlas() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~SingleThreadedBlas() { omp_set_num_threads(saved_); }
+  SingleThreadedBlas(const SingleThreadedBlas&) = delete;
+  SingleThreadedBlas& operator=(const SingleThreadedBlas&) = delete;
+
+ private:
+  int saved_;
+};
+
+void run_on_team(Job& job, int threads) {
+  const std::lock_guard lock(team_mutex);
+  team_job.store(&job, std::memory_order_release);
+#pragma omp parallel num_threads(threads)
+  {
+    // A thread reads its own setting: BLAS sees omp_in_parallel() and stays single-threaded.
+    team_job.load(std::memory_order_acquire)->run(omp_get_thread_num());
+  }
+  (void)job.finished.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+int default_threads() { return omp_get_max_threads(); }
+
+void detail::parallel_for(Index count, int threads, Task task, const void* body) {
+  if (count <= 0) return;
+  Job job{.count = count, .task = task, .body = body};
+  // A team of one size keeps libgomp from building another, which allocates.
+  if (threads <= 1 || count == 1 || omp_in_parallel()) {
+    const SingleThreadedBlas guard;
+    job.run(0);
+  } else {
+    run_on_team(job, threads);
+  }
+  if (job.error) std::rethrow_exception(job.error);
+}
+
+}  // namespace normball

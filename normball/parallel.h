@@ -1,0 +1,31 @@
+// Independent pieces of work over the cores of this process's OpenMP team.
+#pragma once
+
+#include <functional>
+
+#include "normball/matrix_view.h"
+
+namespace normball {
+
+// OpenMP's current default for the calling thread (OMP_NUM_THREADS, or the cores).
+int default_threads();
+
+namespace detail {
+using Task = void (*)(const void* body, Index i, int thread);
+void parallel_for(Index count, int threads, Task task, const void* body);
+}  // namespace detail
+
+// body(i, thread) for every i in [0, count), in order of i as threads become free; thread <
+// threads. BLAS runs single-threaded inside, also where threads == 1, so that results do not depend
+// on the number of threads. The first exception thrown by a body is rethrown after all have ended.
+template <class Body>
+void parallel_for(Index count, int threads, const Body& body) {
+  detail::parallel_for(
+      count, threads,
+      [](const void* self, Index i, int thread) {
+        std::invoke(*static_cast<const Body*>(self), i, thread);
+      },
+      &body);
+}
+
+}  // namespace normball

@@ -1,0 +1,83 @@
+// The orthogonal polar factor UVᵀ of x = U diag(sigma) Vᵀ: what the spectral norm's LMO needs.
+#pragma once
+
+#include <array>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "normball/matrix_view.h"
+#include "normball/workspace.h"
+
+namespace normball {
+
+// Exact to rounding, the default. Directions of singular values that are zero to rounding map to 0.
+struct ExactPolar {
+  friend bool operator==(const ExactPolar&, const ExactPolar&) = default;
+};
+
+// UVᵀ from LAPACK's singular value decomposition: the slow reference.
+struct SvdPolar {
+  friend bool operator==(const SvdPolar&, const SvdPolar&) = default;
+};
+
+// x <- a x + (b A + c A²) x with A = x xᵀ: one odd quintic step on the singular values.
+using Quintic = std::array<double, 3>;
+
+// A fixed number of quintic steps from x / (safety ‖x‖_F). Inexact: with the "muon" coefficients
+// the singular values end up in [0.68, 1.20] (smaller ones below), so the result can leave the unit
+// ball and its pairing with x only estimates the dual norm.
+struct NewtonSchulz {
+  std::vector<Quintic> steps = {};
+  std::string preset = "custom";  // a name for printing; see newton_schulz()
+  double safety = 1;              // divides the start; keeps a preset's singular values below 1
+  bool gram = false;              // iterate on x xᵀ only: pays where cols >> rows
+  bool rescale_rows = false;      // first divide rows by sqrt of their Gram row sums (AOL)
+
+  friend bool operator==(const NewtonSchulz&, const NewtonSchulz&) = default;
+};
+
+// Low rank: P polar(Pᵀx), where P spans the leading left singular vectors approximately, found by
+// one subspace iteration a call, started where the last one ended. Always inside the ball.
+struct PowerIteration {
+  Index rank = 8;
+
+  friend bool operator==(const PowerIteration&, const PowerIteration&) = default;
+};
+
+using PolarSolver = std::variant<ExactPolar, SvdPolar, NewtonSchulz, PowerIteration>;
+
+// Presets: muon, you, polar_express, cans, cubic. steps == 0 takes the usual number (cubic: 15).
+NewtonSchulz newton_schulz(std::string_view preset = "muon", int steps = 0);
+
+// "exact", "svd", "power(rank=8)", "muon", "polar_express(steps=8, gram, rescale_rows)",
+// "custom(1.5 -0.5 0, 1.5 -0.5 0)".
+PolarSolver parse_polar_solver(std::string_view text);
+std::string to_string(const PolarSolver& solver);
+std::ostream& operator<<(std::ostream& out, const PolarSolver& solver);
+
+// Throws std::invalid_argument where the solver's options are out of range.
+void validate(const PolarSolver& solver);
+
+// The number of elements that power iteration keeps between calls for a matrix of this size (its
+// basis, rank x the longer side), 0 for the other solvers.
+Index polar_state_size(const PolarSolver& solver, Index rows, Index cols);
+
+// q <- the polar factor of x. q must not overlap x. Finite x of any scale; zero maps to zero.
+// `state` is polar_state_size() elements, zero before the first call.
+template <class T>
+void polar(const PolarSolver& solver, ConstMatrixView<T> x, MatrixView<T> q, Workspace& workspace,
+           T* state = nullptr);
+
+// How far q is from a polar factor of x.
+struct PolarError {
+  double orthogonality = 0;  // ‖q qᵀ - I‖_F / sqrt(k), k = min(rows, cols): all of sigma(q) at 1?
+  double asymmetry = 0;  // ‖h - hᵀ‖_F / ‖h‖_F for h = q xᵀ, which is symmetric for the true one
+};
+
+template <class T>
+PolarError polar_error(ConstMatrixView<T> x, ConstMatrixView<T> q, Workspace& workspace);
+
+}  // namespace normball

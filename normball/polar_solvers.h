@@ -1,0 +1,34 @@
+// The solvers behind polar(), one file each. Internal.
+#pragma once
+
+#include "normball/kernels.h"
+#include "normball/polar.h"
+
+namespace normball::detail {
+
+// x is not zero; scale brings its largest entry into [1, 2).
+template <class T>
+struct PolarProblem {
+  ConstMatrixView<T> x;
+  double scale;
+  MatrixView<T> q;
+  Workspace& workspace;
+  T* state;
+
+  void scale_into(MatrixView<T> to, double factor, double more = 1) const {
+    for_each_run(x, to, [=](const T* from, T* out, Index n) {
+      kernels<T>().add_scaled(out, 0, from, factor, more, n);
+    });
+  }
+};
+
+template <class T>
+void exact_polar(const PolarProblem<T>& problem);
+template <class T>
+void svd_polar(const PolarProblem<T>& problem);
+template <class T>
+void newton_schulz_polar(const NewtonSchulz& solver, const PolarProblem<T>& problem);
+template <class T>
+void power_iteration_polar(const PowerIteration& solver, const PolarProblem<T>& problem);
+
+}  // namespace normball::detail

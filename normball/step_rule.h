@@ -1,0 +1,83 @@
+// How far to go: eta as a function of s = Σ_l <d_l, v_l>, one number for the whole model.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace normball {
+
+// eta = rho. uCG, Normalized GD, Scion, LARS, Muon-like.
+struct Normalized {
+  double rho = 1;
+  friend bool operator==(const Normalized&, const Normalized&) = default;
+};
+
+// eta = s. Steepest descent; GD in the Euclidean norm.
+struct Steepest {
+  friend bool operator==(const Steepest&, const Steepest&) = default;
+};
+
+// eta = min(rho, s). GGNC and (Unconstrained) ClippedScion; in the constrained method this is the
+// form of the paper's experiments, with the 4 of the short step absorbed into rho.
+struct Clipped {
+  double rho = 1;
+  friend bool operator==(const Clipped&, const Clipped&) = default;
+};
+
+// The Frank-Wolfe short step, clipped. ByNorm (variant 1): eta = min(rho, s / (beta ‖v‖)²).
+// ByDiameter (variant 2): eta = min(rho, s / (2 beta)²). ‖v‖ is the product norm, in which the ball
+// has radius 1: beta = 1 is Algorithm 4 as printed. Algorithm 2 as printed measures v without the
+// radius: there beta is the radius, and eta is smaller by beta².
+struct ShortStep {
+  enum class Variant { ByNorm, ByDiameter };
+  double rho = 1;
+  Variant variant = Variant::ByNorm;
+  double beta = 1;
+  friend bool operator==(const ShortStep&, const ShortStep&) = default;
+};
+
+// eta = 2 / (k + 2), k = 0, 1, ...: classical Frank-Wolfe.
+struct OpenLoop {
+  friend bool operator==(const OpenLoop&, const OpenLoop&) = default;
+};
+
+// eta = s / (l0 + l1 s): steepest descent with the stepsize 1 / (L0 + L1 ‖d‖*).
+struct Adaptive {
+  double l0 = 1;
+  double l1 = 1;
+  friend bool operator==(const Adaptive&, const Adaptive&) = default;
+};
+
+using StepRule = std::variant<Normalized, Steepest, Clipped, ShortStep, OpenLoop, Adaptive>;
+
+// What a rule may look at.
+struct StepInput {
+  double pairing = 0;         // s
+  double direction_norm = 1;  // ‖v‖, only for rules that need it
+  std::int64_t step = 0;      // k
+};
+
+// Never negative: where s < 0 (a start outside the ball, an inexact LMO) eta is 0.
+double eta(const StepRule& rule, const StepInput& input);
+
+// The largest eta the rule can give; infinity for Steepest.
+double max_eta(const StepRule& rule);
+
+// The user's lr is gamma rho, so gamma = lr / rho. Rules without a rho count as rho = 1.
+double rho(const StepRule& rule);
+
+bool needs_direction_norm(const StepRule& rule);
+
+void validate(const StepRule& rule);
+
+// "normalized", "steepest", "clipped(rho=600)", "short_step(rho=1, diameter, beta=2)", "open_loop",
+// "adaptive(l0=1, l1=2)".
+StepRule parse_step_rule(std::string_view text);
+std::string to_string(const StepRule& rule);
+std::ostream& operator<<(std::ostream& out, const StepRule& rule);
+
+}  // namespace normball
