@@ -60,7 +60,11 @@ double l2_norm(const T* x, Index n) {
   return std::sqrt(kernels<T>().sum_squares(x, scale, n)) / scale;
 }
 
-double combine_l2(double a, double b) { return std::hypot(a, b); }
+double combine_l2(double a, double b) {
+  const double sum = a * a + b * b;
+  if (sum > safe_min * safe_min && sum < safe_max * safe_max) return std::sqrt(sum);
+  return std::hypot(a, b);
+}
 
 template <class T>
 double l2_norm(ConstMatrixView<T> x) {

@@ -80,9 +80,11 @@ struct Resolver {
 // lengths[j] <- ‖column j of x‖₂
 template <class T>
 void column_lengths(ConstMatrixView<T> x, double* lengths) {
-  const double max = max_abs<T>(x);
-  const bool extreme = std::is_same_v<T, double> && max > 0 && (max < 1e-140 || max > 1e140);
-  const double scale = extreme ? std::ldexp(1, std::clamp(-std::ilogb(max), -1000, 1000)) : 1;
+  double scale = 1;
+  if constexpr (std::is_same_v<T, double>) {  // the square of a float always fits a double
+    const double max = max_abs<T>(x);
+    if (max > 0) scale = std::ldexp(1, std::clamp(-std::ilogb(max), -1000, 1000));
+  }
   std::fill_n(lengths, x.cols, 0.0);
   for (Index i = 0; i < x.rows; ++i) kernels<T>().add_squares(lengths, x.row(i), scale, x.cols);
   for (Index j = 0; j < x.cols; ++j) lengths[j] = std::sqrt(lengths[j]) / scale;

@@ -1,6 +1,7 @@
 #include "normball/optimizer.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "normball/error.h"
@@ -11,12 +12,13 @@
 namespace normball {
 namespace {
 
-// Elements of an elementwise piece: half a megabyte of floats stays in the second-level cache.
-constexpr Index piece_size = 1 << 17;
+// Elements of a piece: half a megabyte of floats stays in the second-level cache. Pieces with a
+// length for each column are larger, since those are added up one piece after the other.
+Index piece_size(Geometry geometry) { return geometry == Geometry::ColL2 ? 1 << 20 : 1 << 17; }
 
-bool elementwise(Geometry geometry) {
-  return geometry == Geometry::Frobenius || geometry == Geometry::MaxAbs ||
-         geometry == Geometry::RowL2;
+// Whether every piece has only a part of each length.
+bool lengths_are_partial(Geometry geometry) {
+  return geometry == Geometry::Frobenius || geometry == Geometry::ColL2;
 }
 
 // Rough nanoseconds of a step on a piece, for their order and for whether threads are worth waking.
@@ -93,12 +95,16 @@ void Optimizer<T>::plan_pieces() {
   double total = 0;
   for (size_t l = 0; l < layers_.size(); ++l) {
     const Shape& shape = layers_[l].shape;
-    const bool cut = elementwise(slots_[l].norm.geometry);
-    const Index rows = cut ? std::max<Index>(1, piece_size / std::max<Index>(1, shape.cols))
-                           : std::max<Index>(1, shape.rows);
-    total += cost(slots_[l].norm.geometry, shape.rows, shape.cols);
+    const Geometry geometry = slots_[l].norm.geometry;
+    const Index rows =
+        needs_buffer(geometry)
+            ? std::max<Index>(1, shape.rows)
+            : std::max<Index>(1, piece_size(geometry) / std::max<Index>(1, shape.cols));
+    total += cost(geometry, shape.rows, shape.cols);
     for (Index begin = 0; begin < shape.rows; begin += rows) {
-      pieces_.push_back({.layer = l, .begin = begin, .end = std::min(begin + rows, shape.rows)});
+      Piece piece{.layer = l, .begin = begin, .end = std::min(begin + rows, shape.rows)};
+      if (lengths_are_partial(geometry)) piece.lengths.resize(slots_[l].lengths.size());
+      pieces_.push_back(std::move(piece));
     }
   }
   std::ranges::stable_sort(pieces_, std::greater{}, [&](const Piece& p) {
@@ -232,20 +238,27 @@ void Optimizer<T>::find_piece(Piece& piece, double alpha, Workspace& workspace) 
 // Adds up the pieces, then the layers: duals, shares and s.
 template <class T>
 void Optimizer<T>::combine_layers(double alpha) {
-  for (auto& slot : slots_) slot.dual = slot.weight_pairing = 0;
+  for (auto& slot : slots_) {
+    slot.dual = slot.weight_pairing = 0;
+    if (lengths_are_partial(slot.norm.geometry)) std::ranges::fill(slot.lengths, 0.0);
+  }
   for (const auto& piece : pieces_) {
     if (!parameters_[piece.layer].has_gradient) continue;
     Slot& slot = slots_[piece.layer];
-    slot.dual = slot.norm.geometry == Geometry::Frobenius ? combine_l2(slot.dual, piece.dual)
-                                                          : slot.dual + piece.dual;
+    slot.dual += piece.dual;
     slot.weight_pairing += piece.weight_pairing;
+    for (size_t j = 0; j < piece.lengths.size(); ++j) {
+      slot.lengths[j] = combine_l2(slot.lengths[j], piece.lengths[j]);
+    }
   }
   // In light form the buffer holds d / α: the direction is the same, the numbers are not.
   const double in_buffer = execution_.light ? alpha : 1;
   double weight_pairing = 0;
   for (size_t l = 0; l < slots_.size(); ++l) {
     Slot& slot = slots_[l];
-    if (slot.norm.geometry == Geometry::Frobenius) slot.lengths[0] = slot.dual;
+    if (lengths_are_partial(slot.norm.geometry)) {
+      slot.dual = std::accumulate(slot.lengths.begin(), slot.lengths.end(), 0.0);
+    }
     slot.dual *= in_buffer * slot.norm.scale * slot.radius;
     slot.weight_pairing *= in_buffer;
     duals_[l] = slot.dual;
@@ -312,7 +325,7 @@ MatrixView<T> Optimizer<T>::average(size_t layer) {
   return {slots_[layer].momentum.data(), shape.rows, shape.cols};
 }
 
-// With a piece: where its own part goes. A Frobenius length is partial until combine_layers().
+// With a piece: where its own part goes, before combine_layers() puts the parts together.
 template <class T>
 Direction<T> Optimizer<T>::direction(size_t layer, Piece* piece) {
   Slot& slot = slots_[layer];
@@ -323,7 +336,7 @@ Direction<T> Optimizer<T>::direction(size_t layer, Piece* piece) {
                    ? parameters_[layer].gradient
                    : MatrixView<T>(slot.direction.data(), shape.rows, shape.cols);
   }
-  if (piece != nullptr && slot.norm.geometry == Geometry::Frobenius) result.lengths = &piece->dual;
+  if (piece != nullptr && !piece->lengths.empty()) result.lengths = piece->lengths.data();
   if (piece != nullptr && slot.norm.geometry == Geometry::RowL2) result.lengths += piece->begin;
   return result;
 }

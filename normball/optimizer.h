@@ -113,11 +113,13 @@ class Optimizer {
     double weight_pairing = 0;  // ⟨d, W⟩ where constrained
     double share = 1;           // of this layer in the product norm's LMO
   };
-  // A share of a layer's rows: what one thread does at a time. Elementwise layers are cut into
-  // pieces of fixed size, whose partial sums are added in order: independent of the threads.
+  // A share of a layer's rows: what one thread does at a time. Layers whose direction is a
+  // function of d are cut into pieces of fixed size, whose partial sums are added in order:
+  // independent of the threads.
   struct Piece {
     size_t layer;
     Index begin, end;
+    std::vector<double> lengths = {};  // this piece's part of the layer's lengths
     double dual = 0;
     double weight_pairing = 0;
     bool finite = true;
