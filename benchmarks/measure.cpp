@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 
 #include "normball/blas.h"
 #include "normball/error.h"
@@ -31,6 +32,17 @@ std::vector<float> gaussian(Index size, std::uint64_t seed) {
   for (float& value : values) value = static_cast<float>(random.normal());
   return values;
 }
+
+// A field of /proc/self/status, e.g. VmHWM (peak resident memory), in bytes.
+double status_bytes(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string name; status >> name; status.ignore(1 << 10, '\n')) {
+    if (double kilobytes = 0; name == field + ":" && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+void reset_peak() { std::ofstream("/proc/self/clear_refs") << 5; }
 
 double polar_flops(Index rows, Index cols) {
   const double n = static_cast<double>(std::min(rows, cols));
@@ -107,6 +119,7 @@ struct StepTask::Impl {
   std::vector<std::vector<float>> weights, gradients;
   std::vector<Parameter<float>> parameters;
   std::unique_ptr<Optimizer<float>> optimizer;
+  double bytes_before = 0;
 };
 
 StepTask::StepTask(const ParameterSet& set, const PolarSolver& solver, int threads, bool light)
@@ -123,6 +136,8 @@ StepTask::StepTask(const ParameterSet& set, const PolarSolver& solver, int threa
     impl_->parameters.push_back({{impl_->weights[l].data(), shape.rows, shape.cols},
                                  {impl_->gradients[l].data(), shape.rows, shape.cols}});
   }
+  reset_peak();
+  impl_->bytes_before = status_bytes("VmRSS");
   impl_->optimizer = std::make_unique<Optimizer<float>>(
       unconstrained_clipped_scion(0.00036, 0.1, 600), impl_->layers,
       Execution{.threads = threads, .overwrite_gradients = !light, .light = light});
@@ -142,6 +157,12 @@ double StepTask::floor_seconds(const MachineLimits& limits) const {
     }
   }
   return seconds;
+}
+
+double StepTask::extra_bytes() const { return status_bytes("VmHWM") - impl_->bytes_before; }
+
+double pass_bytes(const Shape& shape) {
+  return 7 * static_cast<double>(shape.size()) * sizeof(float);
 }
 
 std::pair<Index, Index> parse_shape(std::string_view text) {

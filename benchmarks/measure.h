@@ -50,11 +50,17 @@ class StepTask {
   void run();
   // The LMOs' floors at the SGEMM rate, and one read and write of every buffer at the copy rate.
   double floor_seconds(const MachineLimits& limits) const;
+  // Peak resident memory since the start, beyond weights and gradients.
+  double extra_bytes() const;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// The bytes a step moves on a layer whose direction is not stored: the gradient is read for the
+// check and for the average, which is read, written and read again; the weight is read and written.
+double pass_bytes(const Shape& shape);
 
 // "768x3072" -> (768, 3072)
 std::pair<Index, Index> parse_shape(std::string_view text);

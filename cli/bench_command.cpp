@@ -24,6 +24,7 @@ struct Options {
   std::vector<std::string> shapes = {"64x64",   "64x576",   "256x256",  "256x2304", "512x512",
                                      "768x768", "768x3072", "3072x768", "2048x2048"};
   std::vector<std::string> solvers = {"exact", "muon", "polar_express"};
+  std::vector<std::string> norms = {"sign", "rms", "row", "col"};
   std::vector<std::string> models = {"gpt2-124m", "airbench", "vit-base"};
   int threads = 0;
   int rounds = 5;
@@ -40,6 +41,7 @@ class Bench {
   void run() {
     for (const auto& shape : options_.shapes) benchmarks::parse_shape(shape);
     for (const auto& solver : options_.solvers) parse_polar_solver(solver);
+    for (const auto& norm : options_.norms) parse_norm(norm);
     for (const auto& model : options_.models) benchmarks::parameter_set(model);
     std::ofstream file;
     if (!options_.json_file.empty()) {
@@ -48,6 +50,7 @@ class Bench {
     }
     measure_limits();
     measure_lmos();
+    measure_passes();
     measure_steps();
     if (file.is_open()) {
       file << result_.dump(2) << '\n';
@@ -94,12 +97,32 @@ class Bench {
     table.print(std::cout);
   }
 
+  void measure_passes() {
+    if (options_.norms.empty()) return;
+    std::cout << "\nA step on one 50304x768 layer whose LMO is not spectral: seven passes over "
+                 "memory.\n\n";
+    Table table({"norm", "time", "rate", "of the copy rate"});
+    for (const auto& norm : options_.norms) {
+      const Shape shape{.rows = 50304, .cols = 768};
+      StepTask task({norm, "", {{.name = norm, .shape = shape, .norm = parse_norm(norm)}}},
+                    ExactPolar{}, threads_);
+      task.run();
+      const double seconds = benchmarks::best_seconds(options_.rounds, [&] { task.run(); });
+      const double rate = benchmarks::pass_bytes(shape) / seconds;
+      table.add({norm, format("%.1f ms", seconds * 1e3), format("%.1f GB/s", rate / 1e9),
+                 format("%.0f %%", 100 * rate / limits_.copy_bytes)});
+      result_["passes"].push_back(
+          {{"norm", norm}, {"seconds", seconds}, {"bytes_per_second", rate}});
+    }
+    table.print(std::cout);
+  }
+
   void measure_steps() {
     if (options_.models.empty()) return;
     std::cout
         << "\nA whole step of Unconstrained ClippedScion. The floor adds one read and write of "
-           "every\nbuffer at the copy rate.\n\n";
-    Table table({"model", "solver", "time", "× floor"});
+           "every\nbuffer at the copy rate; memory is the peak beyond weights and gradients.\n\n";
+    Table table({"model", "solver", "time", "× floor", "memory"});
     for (const auto& model : options_.models) {
       for (const auto& solver : options_.solvers) {
         StepTask task(benchmarks::parameter_set(model), parse_polar_solver(solver), threads_);
@@ -169,6 +192,7 @@ void add_bench_command(CLI::App& app) {
       ->capture_default_str();
   bench->add_option("--solver", options->solvers, "Polar solvers, e.g. exact muon svd")
       ->capture_default_str();
+  bench->add_option("--norm", options->norms, "Norms for the memory passes")->capture_default_str();
   bench->add_option("--model", options->models, "Parameter sets for whole steps")
       ->capture_default_str();
   bench->add_flag_callback(

@@ -12,9 +12,8 @@
 namespace normball {
 namespace {
 
-// Elements of a piece: half a megabyte of floats stays in the second-level cache. Pieces with a
-// length for each column are larger, since those are added up one piece after the other.
-Index piece_size(Geometry geometry) { return geometry == Geometry::ColL2 ? 1 << 20 : 1 << 17; }
+// Elements of a piece: half a megabyte of floats stays in the second-level cache.
+constexpr Index piece_size = 1 << 17;
 
 // Whether every piece has only a part of each length.
 bool lengths_are_partial(Geometry geometry) {
@@ -96,10 +95,9 @@ void Optimizer<T>::plan_pieces() {
   for (size_t l = 0; l < layers_.size(); ++l) {
     const Shape& shape = layers_[l].shape;
     const Geometry geometry = slots_[l].norm.geometry;
-    const Index rows =
-        needs_buffer(geometry)
-            ? std::max<Index>(1, shape.rows)
-            : std::max<Index>(1, piece_size(geometry) / std::max<Index>(1, shape.cols));
+    const Index rows = needs_buffer(geometry)
+                           ? std::max<Index>(1, shape.rows)
+                           : std::max<Index>(1, piece_size / std::max<Index>(1, shape.cols));
     total += cost(geometry, shape.rows, shape.cols);
     for (Index begin = 0; begin < shape.rows; begin += rows) {
       Piece piece{.layer = l, .begin = begin, .end = std::min(begin + rows, shape.rows)};
