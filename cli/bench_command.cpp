@@ -130,8 +130,8 @@ class Bench {
         const double seconds =
             benchmarks::best_seconds(std::min(options_.rounds, 3), [&] { task.run(); });
         const double floor = task.floor_seconds(limits_);
-        table.add(
-            {model, solver, format("%.1f ms", seconds * 1e3), format("%.2f", seconds / floor)});
+        table.add({model, solver, format("%.1f ms", seconds * 1e3), format("%.2f", seconds / floor),
+                   format("%.0f MiB", task.extra_bytes() / (1 << 20))});
         result_["step"].push_back(
             {{"model", model}, {"solver", solver}, {"seconds", seconds}, {"floor_seconds", floor}});
       }
