@@ -132,8 +132,11 @@ class Bench {
         const double floor = task.floor_seconds(limits_);
         table.add({model, solver, format("%.1f ms", seconds * 1e3), format("%.2f", seconds / floor),
                    format("%.0f MiB", task.extra_bytes() / (1 << 20))});
-        result_["step"].push_back(
-            {{"model", model}, {"solver", solver}, {"seconds", seconds}, {"floor_seconds", floor}});
+        result_["step"].push_back({{"model", model},
+                                   {"solver", solver},
+                                   {"seconds", seconds},
+                                   {"floor_seconds", floor},
+                                   {"extra_bytes", task.extra_bytes()}});
       }
     }
     table.print(std::cout);
@@ -192,13 +195,15 @@ void add_bench_command(CLI::App& app) {
       ->capture_default_str();
   bench->add_option("--solver", options->solvers, "Polar solvers, e.g. exact muon svd")
       ->capture_default_str();
-  bench->add_option("--norm", options->norms, "Norms for the memory passes")->capture_default_str();
   bench->add_option("--model", options->models, "Parameter sets for whole steps")
       ->capture_default_str();
+  bench->add_option("--norm", options->norms, "Norms for the memory passes")->capture_default_str();
   bench->add_flag_callback(
-      "--no-lmo", [options] { options->shapes.clear(); }, "Only whole steps");
+      "--no-lmo", [options] { options->shapes.clear(); }, "Leave LMOs out");
   bench->add_flag_callback(
-      "--no-step", [options] { options->models.clear(); }, "Only LMOs");
+      "--no-pass", [options] { options->norms.clear(); }, "Leave passes out");
+  bench->add_flag_callback(
+      "--no-step", [options] { options->models.clear(); }, "Leave steps out");
   bench->add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
