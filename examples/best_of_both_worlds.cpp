@@ -242,12 +242,12 @@ int compare(const Options& options, const normball::Norm& norm) {
   const Run long_sd = run("SD, GGNC's gamma", normball::sd(lr / rho), norm, steps);
 
   std::printf(
-      "Minimize f(X) = sum_ij c_i (cosh(X_ij - T_ij) - 1) over %dx%d matrices, c_i from 1 to "
-      "1/10,\n"
-      "from X = 0, in the norm '%s'. f is not L-smooth: its curvature grows with its gradient.\n"
-      "It is (L0, L1)-smooth with L0 = %.3g and L1 = %.3g. The gradient's dual norm is %.3g at "
-      "the\n"
-      "start. Every method steps along -lmo(g); they differ in how far:\n\n"
+      "Minimize f(X) = sum_ij c_i (cosh(X_ij - T_ij) - 1) over %dx%d matrices from X = 0, with "
+      "c_i\n"
+      "from 1 to 1/10, in the norm '%s'. f is not L-smooth: its curvature grows with its\n"
+      "gradient. But it is (L0, L1)-smooth with L0 = %.3g and L1 = %.3g. At the start the dual "
+      "norm\n"
+      "of the gradient is %.3g. Every method steps along lmo(g); they differ in how far:\n\n"
       "  SD    lr ‖g‖*               steepest descent. lr = 1 / (L0 + L1 ‖g‖*) is safe at first;\n"
       "                              the best lr is found by doubling that until SD diverges.\n"
       "  uCG   lr                    normalized descent. Theory's floor is 2 L0 lr = %.2g.\n"
