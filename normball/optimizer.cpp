@@ -105,7 +105,12 @@ template <class T>
 const StepReport& Optimizer<T>::step(std::span<const Parameter<T>> parameters) {
   prepare(parameters);
   if (report_.skipped) return report_;
-  return apply(eta(report_.pairing));
+  try {
+    return apply(eta(report_.pairing));
+  } catch (...) {
+    abandon();  // or every later step would be refused
+    throw;
+  }
 }
 
 template <class T>
