@@ -15,7 +15,7 @@ extern "C" {
 
 typedef enum normball_status {
   NORMBALL_OK = 0,
-  NORMBALL_INVALID_ARGUMENT = 1, /* nothing was changed */
+  NORMBALL_INVALID_ARGUMENT = 1, /* no weight was changed */
   NORMBALL_NON_FINITE = 2,       /* NaN or infinity in a gradient; nothing was changed */
   NORMBALL_OUT_OF_MEMORY = 3,
   NORMBALL_ERROR = 4
@@ -44,7 +44,7 @@ typedef struct normball_options {
   double alpha; /* weight of the newest gradient, in (0, 1] */
   double rho;   /* clipping threshold on s */
   double beta;  /* radius, for "s3cg" */
-  double l0;    /* for "adaptive_sd" */
+  double l0;    /* for "adaptive_sd", where one of l0 and l1 may be zero */
   double l1;
   const char* short_step;  /* "plain" (default), "norm" or "diameter" */
   int threads;             /* 0: OpenMP's default */
