@@ -92,7 +92,7 @@ std::string to_string(const Norm& norm) {
       return with_options("sign", {flag("unit", n.unit), flag("transposed", n.transposed)});
     }
     std::string operator()(const Spectral& n) const {
-      const bool exact = n.solver == PolarSolver(ExactPolar{});
+      const bool exact = std::holds_alternative<ExactPolar>(n.solver);
       return with_options("spectral", {scale_text(n.scale), flag("transposed", n.transposed),
                                        exact ? "" : "solver=" + to_string(n.solver)});
     }
