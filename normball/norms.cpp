@@ -6,6 +6,7 @@
 #include "normball/blas.h"
 #include "normball/error.h"
 #include "normball/kernels.h"
+#include "normball/parallel.h"
 
 namespace normball {
 namespace {
@@ -101,6 +102,7 @@ double sum(const double* x, Index n) {
 
 template <class T>
 std::span<T> singular_values_of(ConstMatrixView<T> x, Workspace& workspace) {
+  const SingleThreadedBlas guard;
   const auto sigma = workspace.take<T>(std::min(x.rows, x.cols));
   const auto destroyed = workspace.matrix<T>(x.rows, x.cols);
   copy<T>(x, destroyed);

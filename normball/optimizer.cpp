@@ -19,11 +19,14 @@ bool elementwise(Geometry geometry) {
          geometry == Geometry::RowL2;
 }
 
-// Relative time of a piece; only the order matters.
+// Rough nanoseconds of a step on a piece, for their order and for whether threads are worth waking.
 double cost(Geometry geometry, Index rows, Index cols) {
   const double size = static_cast<double>(rows) * static_cast<double>(cols);
-  return geometry == Geometry::Operator ? size * static_cast<double>(std::min(rows, cols)) : size;
+  return geometry == Geometry::Operator
+             ? size * (20 + 2 * static_cast<double>(std::min(rows, cols)))
+             : size;
 }
+constexpr double worth_threads = 50e3;
 
 void name_layers(std::vector<Layer>& layers) {
   std::set<std::string> names;
@@ -84,14 +87,16 @@ Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution exec
   report_.layers.resize(layers_.size());
 }
 
-// Longest first: the threads then finish close to each other.
+// Longest first: the threads then finish close to each other. A tiny model runs on one.
 template <class T>
 void Optimizer<T>::plan_pieces() {
+  double total = 0;
   for (size_t l = 0; l < layers_.size(); ++l) {
     const Shape& shape = layers_[l].shape;
     const bool cut = elementwise(slots_[l].norm.geometry);
     const Index rows = cut ? std::max<Index>(1, piece_size / std::max<Index>(1, shape.cols))
                            : std::max<Index>(1, shape.rows);
+    total += cost(slots_[l].norm.geometry, shape.rows, shape.cols);
     for (Index begin = 0; begin < shape.rows; begin += rows) {
       pieces_.push_back({.layer = l, .begin = begin, .end = std::min(begin + rows, shape.rows)});
     }
@@ -99,6 +104,7 @@ void Optimizer<T>::plan_pieces() {
   std::ranges::stable_sort(pieces_, std::greater{}, [&](const Piece& p) {
     return cost(slots_[p.layer].norm.geometry, p.end - p.begin, layers_[p.layer].shape.cols);
   });
+  if (total < worth_threads) execution_.threads = 1;
 }
 
 template <class T>

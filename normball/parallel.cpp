@@ -36,18 +36,6 @@ struct Job {
 std::mutex team_mutex;
 std::atomic<Job*> team_job;
 
-// Holds the BLAS of this thread to one thread. The setting belongs to the calling thread alone.
-class SingleThreadedBlas {
- public:
-  SingleThreadedBlas() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~SingleThreadedBlas() { omp_set_num_threads(saved_); }
-  SingleThreadedBlas(const SingleThreadedBlas&) = delete;
-  SingleThreadedBlas& operator=(const SingleThreadedBlas&) = delete;
-
- private:
-  int saved_;
-};
-
 void run_on_team(Job& job, int threads) {
   const std::lock_guard lock(team_mutex);
   team_job.store(&job, std::memory_order_release);
@@ -60,6 +48,9 @@ void run_on_team(Job& job, int threads) {
 }
 
 }  // namespace
+
+SingleThreadedBlas::SingleThreadedBlas() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
+SingleThreadedBlas::~SingleThreadedBlas() { omp_set_num_threads(saved_); }
 
 int default_threads() { return omp_get_max_threads(); }
 

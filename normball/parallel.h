@@ -10,6 +10,19 @@ namespace normball {
 // OpenMP's current default for the calling thread (OMP_NUM_THREADS, or the cores).
 int default_threads();
 
+// Holds BLAS to one thread in its scope: results then do not depend on the number of threads, and
+// small matrices are not slowed down by waking others. The setting is the calling thread's alone.
+class SingleThreadedBlas {
+ public:
+  SingleThreadedBlas();
+  ~SingleThreadedBlas();
+  SingleThreadedBlas(const SingleThreadedBlas&) = delete;
+  SingleThreadedBlas& operator=(const SingleThreadedBlas&) = delete;
+
+ private:
+  int saved_;
+};
+
 namespace detail {
 using Task = void (*)(const void* body, Index i, int thread);
 void parallel_for(Index count, int threads, Task task, const void* body);

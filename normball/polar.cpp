@@ -8,6 +8,7 @@
 #include "normball/blas.h"
 #include "normball/error.h"
 #include "normball/kernels.h"
+#include "normball/parallel.h"
 #include "normball/polar_solvers.h"
 #include "normball/text.h"
 
@@ -197,6 +198,7 @@ void polar(const PolarSolver& solver, ConstMatrixView<T> x, MatrixView<T> q, Wor
   if (x.empty()) return;
   const double max = max_abs<T>(x);
   if (max == 0) return fill(q, T(0));
+  const SingleThreadedBlas guard;
   // A power of two brings any finite input near 1 without rounding.
   const double scale = std::ldexp(1, std::clamp(-std::ilogb(max), -1000, 1000));
   const detail::PolarProblem<T> problem{x, scale, q, workspace, state};
@@ -214,6 +216,7 @@ template <class T>
 PolarError polar_error(ConstMatrixView<T> x, ConstMatrixView<T> q, Workspace& workspace) {
   detail::require_same_size("polar_error", "q", q, "x", x);
   if (x.empty()) return {};
+  const SingleThreadedBlas guard;
   const Workspace::Frame frame(workspace);
   const bool wide = x.rows <= x.cols;
   const Index k = std::min(x.rows, x.cols);

@@ -1,0 +1,109 @@
+// Counts heap allocations by standing in for malloc, in every library of the process.
+#include <malloc.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+
+#include "model.h"
+
+namespace {
+std::atomic<long> allocations = 0;
+}
+
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t size) {
+  ++allocations;
+  return __libc_malloc(size);
+}
+void* calloc(size_t count, size_t size) {
+  ++allocations;
+  return __libc_calloc(count, size);
+}
+void* realloc(void* memory, size_t size) {
+  ++allocations;
+  return __libc_realloc(memory, size);
+}
+void* memalign(size_t alignment, size_t size) {
+  ++allocations;
+  return __libc_memalign(alignment, size);
+}
+void* aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+int posix_memalign(void** out, size_t alignment, size_t size) {
+  *out = memalign(alignment, size);
+  return *out == nullptr ? ENOMEM : 0;
+}
+}
+
+namespace normball::testing {
+namespace {
+
+TEST(Allocation, IsCounted) {
+  const long before = allocations;
+  std::vector<double> memory(100);
+  EXPECT_EQ(allocations, before + 1);
+  // From inside a library as well, or the tests below could not fail.
+  Workspace workspace;
+  workspace.take<float>(10);
+  EXPECT_GT(allocations, before + 1);
+}
+
+std::vector<Layer> layers_with(const char* solver) {
+  auto layers = every_norm();
+  layers.push_back({.name = "wide", .shape = {.rows = 96, .cols = 200}, .norm = Spectral{}});
+  layers.push_back({.name = "tall", .shape = {.rows = 200, .cols = 64}, .norm = Spectral{}});
+  layers.push_back({.name = "square", .shape = {.rows = 120, .cols = 120}, .norm = Spectral{}});
+  layers.push_back({.name = "embedding", .shape = {.rows = 900, .cols = 300}, .norm = Sign{}});
+  for (auto& layer : layers) {
+    if (auto* spectral = std::get_if<Spectral>(&layer.norm)) {
+      spectral->solver = parse_polar_solver(solver);
+    }
+  }
+  return layers;
+}
+
+template <class T>
+void expect_no_allocation(const Method& method, const char* solver, Execution execution) {
+  Model<T> net(layers_with(solver));
+  Random random(1);
+  net.move_into_ball(random);
+  Optimizer<T> optimizer(method, net.layers, execution);
+  const auto parameters = net.parameters();
+  optimizer.step(parameters);
+  for (int k = 0; k < 3; ++k) {
+    net.new_gradients(random);
+    const long before = allocations;
+    optimizer.step(parameters);
+    ASSERT_EQ(allocations - before, 0)
+        << method.name << ", " << solver << ", step " << k << ", threads " << execution.threads
+        << ", light " << execution.light << ", overwrite " << execution.overwrite_gradients;
+  }
+}
+
+TEST(Allocation, NoneAfterTheFirstStepForEveryMethodAndSolver) {
+  for (const auto* solver :
+       {"exact", "svd", "muon", "polar_express(gram)", "muon(rescale_rows)", "power(rank=4)"}) {
+    for (const auto name : method_names()) {
+      for (const auto form : {ShortStepForm::Plain, ShortStepForm::ByNorm}) {
+        const Method method = make_method(
+            name,
+            {.lr = 0.1, .alpha = 0.5, .rho = 1, .beta = 2, .l0 = 1, .l1 = 1, .short_step = form});
+        expect_no_allocation<float>(method, solver, {.threads = 1});
+        expect_no_allocation<double>(method, solver, {.threads = 2});
+      }
+    }
+    const Method method = unconstrained_clipped_scion(0.1, 0.5, 10);
+    expect_no_allocation<float>(method, solver, {.threads = 2, .overwrite_gradients = true});
+    expect_no_allocation<float>(method, solver, {.threads = 2, .light = true});
+    expect_no_allocation<float>(
+        method, solver, {.threads = 2, .report_weight_norms = true, .report_polar_errors = true});
+  }
+}
+
+}  // namespace
+}  // namespace normball::testing

@@ -1,0 +1,201 @@
+// Every named method on the same problems, with the progress that its analysis promises.
+#include "normball/method.h"
+
+#include <functional>
+
+#include "model.h"
+
+namespace normball::testing {
+namespace {
+
+// f and its gradient (written into net.gradients) on the weights of a net.
+struct Problem {
+  std::string name;
+  std::vector<Layer> layers;
+  std::function<double(Model<double>&)> evaluate;
+};
+
+std::vector<Layer> layers_of(const std::vector<std::pair<Index, Index>>& sizes, double radius = 4) {
+  std::vector<Layer> layers;
+  for (const auto& [rows, cols] : sizes) {
+    layers.push_back({.shape = {.rows = rows, .cols = cols}, .norm = Auto{}, .radius = radius});
+  }
+  return layers;
+}
+
+// ½ Σ c_i x_i² with curvatures from 0.1 to 10
+double quadratic(Model<double>& net) {
+  double f = 0;
+  for (size_t l = 0; l < net.weights.size(); ++l) {
+    auto& x = net.weights[l].data;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double c = std::pow(100.0, static_cast<double>(i) / static_cast<double>(x.size())) / 10;
+      f += c * x[i] * x[i] / 2;
+      net.gradients[l].data[i] = c * x[i];
+    }
+  }
+  return f;
+}
+
+// Σ cosh(2 x_i) - 1: (L0, L1)-smooth, not L-smooth
+double hyperbolic(Model<double>& net) {
+  double f = 0;
+  for (size_t l = 0; l < net.weights.size(); ++l) {
+    auto& x = net.weights[l].data;
+    for (size_t i = 0; i < x.size(); ++i) {
+      f += 2 * std::sinh(x[i]) * std::sinh(x[i]);  // without the cancellation at 0
+      net.gradients[l].data[i] = 2 * std::sinh(2 * x[i]);
+    }
+  }
+  return f;
+}
+
+// Σ (1 - x)² + 10 (y - x²)² over pairs
+double rosenbrock(Model<double>& net) {
+  double f = 0;
+  auto& x = net.weights[0].data;
+  auto& g = net.gradients[0].data;
+  for (size_t i = 0; i + 1 < x.size(); i += 2) {
+    const double a = 1 - x[i], b = x[i + 1] - x[i] * x[i];
+    f += a * a + 10 * b * b;
+    g[i] = -2 * a - 40 * b * x[i];
+    g[i + 1] = 20 * b;
+  }
+  return f;
+}
+
+// ½ ‖A B - M‖² for a fixed M of rank 2
+double factorization(Model<double>& net) {
+  static const Matrix<double> target = [] {
+    Random random(99);
+    return multiply(gaussian<double>(6, 2, random), gaussian<double>(2, 7, random));
+  }();
+  auto residual = multiply(net.weights[0], net.weights[1]);
+  for (size_t i = 0; i < residual.data.size(); ++i) residual.data[i] -= target.data[i];
+  net.gradients[0] = multiply(residual, transpose(net.weights[1]));
+  net.gradients[1] = multiply(transpose(net.weights[0]), residual);
+  return inner(residual, residual) / 2;
+}
+
+const std::vector<Problem>& problems() {
+  static const std::vector<Problem> all = {
+      {"quadratic", layers_of({{5, 8}, {6, 1}}), quadratic},
+      {"cosh", layers_of({{4, 6}, {3, 1}}, 1), hyperbolic},
+      {"rosenbrock", layers_of({{4, 2}}, 2.5), rosenbrock},
+      {"factorization", layers_of({{6, 3}, {3, 7}}), factorization}};
+  return all;
+}
+
+// What a method may promise on these problems at these settings.
+enum class Promise {
+  Converges,   // f falls by 99 % and the gradient goes to zero with a fixed step
+  Approaches,  // f falls by 75 %, to a neighbourhood in proportion to the step
+};
+
+struct Case {
+  Method method;
+  Promise promise;
+};
+
+// Every name of the registry, at a step that its theory allows on these problems.
+std::vector<Case> cases() {
+  // γ = lr/ρ = 4e-4 is below 1/L in the steepest of these product norms (radius 4: L ~ 2500).
+  constexpr double lr = 0.02, rho = 50;
+  using enum Promise;
+  std::vector<Case> all;
+  for (const auto name : method_names()) {
+    MethodOptions options{.lr = lr, .alpha = 1, .rho = rho, .beta = 4, .l0 = 2500, .l1 = 1};
+    Promise promise = Converges;
+    if (name == "gd") options.lr = 0.002;
+    if (name == "sd") options.lr = 0.0001;
+    if (name == "cg" || name == "s3cg" || name == "normalized_gd" || name == "ucg" ||
+        name == "lars" || name == "scion" || name == "unconstrained_scion") {
+      promise = Approaches;
+    }
+    all.push_back({make_method(name, options), promise});
+  }
+  return all;
+}
+
+TEST(EveryMethod, MakesTheProgressItPromises) {
+  for (const auto& [method, promise] : cases()) {
+    for (const auto& problem : problems()) {
+      SCOPED_TRACE(::testing::Message() << method.name << " on " << problem.name);
+      Model<double> net(problem.layers, 17);
+      Random random(17);
+      net.move_into_ball(random);
+      Optimizer<double> optimizer(method, net.layers);
+      const double start = problem.evaluate(net);
+      double f = start, first_s = 0, s = 0;
+      for (int k = 0; k < 20000; ++k) {
+        f = problem.evaluate(net);
+        ASSERT_TRUE(std::isfinite(f)) << "step " << k;
+        s = optimizer.step(net.parameters()).pairing;
+        if (k == 0) first_s = s;
+        if (method.constrained && k % 1000 == 0) {
+          const auto views = net.weight_views();
+          const ProductNorm ball(optimizer.layers());
+          ASSERT_LE(ball.norm(std::span<const MatrixView<double>>(views)), 1 + 1e-12);
+        }
+      }
+      EXPECT_LT(f, (promise == Promise::Converges ? 0.01 : 0.25) * start);
+      if (promise == Promise::Converges && problem.name != "rosenbrock") {
+        EXPECT_LT(s, 0.05 * first_s);
+      }
+    }
+  }
+}
+
+// Descent at every step is what clipping buys (Theorem on GGNC); normalized descent ascends.
+TEST(EveryMethod, OnlyAdaptiveStepsDescendEveryTime) {
+  for (const auto& [method, promise] : cases()) {
+    const bool adaptive = promise == Promise::Converges && !method.constrained;
+    const bool normalized = std::holds_alternative<Normalized>(method.rule);
+    if (!adaptive && !normalized) continue;
+    const auto& problem = problems()[1];  // cosh
+    Model<double> net(problem.layers, 17);
+    Random random(17);
+    net.move_into_ball(random);
+    Optimizer<double> optimizer(method, net.layers);
+    double last = HUGE_VAL;
+    int ascents = 0;
+    for (int k = 0; k < 2000; ++k) {
+      const double f = problem.evaluate(net);
+      ascents += f > last * (1 + 1e-12);
+      last = f;
+      optimizer.step(net.parameters());
+    }
+    if (adaptive) {
+      EXPECT_EQ(ascents, 0) << method.name;
+    } else {
+      EXPECT_GT(ascents, 0) << method.name;
+    }
+  }
+}
+
+TEST(MakeMethod, ComposesWhatTheNamedFunctionsDo) {
+  const MethodOptions options{.lr = 0.1, .alpha = 0.3, .rho = 7, .beta = 2};
+  EXPECT_EQ(make_method("clipped_scion", options).rule, StepRule(Clipped{7}));
+  EXPECT_TRUE(make_method("clipped_scion", options).constrained);
+  EXPECT_EQ(make_method("unconstrained_clipped_scion", options).alpha, Schedule(0.3));
+  EXPECT_EQ(make_method("s3cg", options).radius, 2);
+  for (const auto name : method_names()) {
+    MethodOptions everything = options;
+    everything.l0 = everything.l1 = 1;
+    EXPECT_EQ(make_method(name, everything).name, name);
+  }
+  EXPECT_EQ(parse_short_step("diameter"), ShortStepForm::ByDiameter);
+}
+
+TEST(MakeMethodErrors, SayWhatIsMissingOrUnknown) {
+  expect_invalid([] { make_method("clipped_cion", {}); },
+                 {"[make_method]", "'clipped_cion'", "did you mean 'clipped_scion'", "lars"});
+  expect_invalid([] { make_method("clipped_scion", {.lr = 0.1}); },
+                 {"[make_method]", "'clipped_scion'", "rho"});
+  expect_invalid([] { make_method("scion", {}); }, {"[make_method]", "lr"});
+  expect_invalid([] { make_method("s3cg", {.lr = 0.1, .rho = 1}); }, {"[make_method]", "beta"});
+  expect_invalid([] { parse_short_step("short"); }, {"[parse_short_step]", "'short'", "plain"});
+}
+
+}  // namespace
+}  // namespace normball::testing

@@ -1,0 +1,665 @@
+#include "normball/optimizer.h"
+
+#include <limits>
+
+#include "model.h"
+
+namespace normball::testing {
+namespace {
+
+using Net = Model<double>;
+
+// x - factor y
+Matrix<double> minus(const Matrix<double>& x, double factor, const Matrix<double>& y) {
+  Matrix<double> result = x;
+  for (size_t i = 0; i < x.data.size(); ++i) result.data[i] -= factor * y.data[i];
+  return result;
+}
+
+double nuclear(const Matrix<double>& x) { return sum_of(jacobi_svd(x).sigma); }
+
+double frobenius(const Matrix<double>& x) { return std::sqrt(inner(x, x)); }
+
+double sum_abs(const Matrix<double>& x) {
+  double sum = 0;
+  for (const double entry : x.data) sum += std::abs(entry);
+  return sum;
+}
+
+Matrix<double> signs(const Matrix<double>& x) {
+  Matrix<double> result = x;
+  for (double& entry : result.data) entry = (entry > 0) - (entry < 0);
+  return result;
+}
+
+// Each formula on both sides of the threshold.
+constexpr double thresholds[] = {0.1, 1, 5, 1000};
+
+TEST(ClosedForm, EuclideanGgncIsClippedGd) {
+  for (const double rho : thresholds) {
+    const double gamma = 0.3;
+    Net net(one_layer(6, 5, Euclidean{}));
+    const auto before = net.weights[0], g = net.gradients[0];
+    Optimizer<double>(ggnc(gamma * rho, rho), net.layers).step(net.parameters());
+    const double tau = std::min(1.0, rho / frobenius(g));
+    EXPECT_LE(max_difference(net.weights[0], minus(before, gamma * tau, g)), 1e-14);
+  }
+}
+
+TEST(ClosedForm, SignGgncIsClippedSign) {
+  for (const double rho : thresholds) {
+    const double gamma = 0.01;
+    Net net(one_layer(6, 5, Spectral{}, 3));  // the method replaces norm and radius
+    const auto before = net.weights[0], g = net.gradients[0];
+    Optimizer<double>(clipped_sign(gamma * rho, rho), net.layers).step(net.parameters());
+    const auto expected = minus(before, gamma * std::min(rho, sum_abs(g)), signs(g));
+    EXPECT_LE(max_difference(net.weights[0], expected), 1e-14);
+  }
+}
+
+TEST(ClosedForm, SpectralGgncIsTheSvdFormula) {
+  for (const double rho : thresholds) {
+    for (const auto& [rows, cols] : {std::pair{6, 9}, {9, 6}, {7, 7}}) {
+      const double gamma = 0.01;
+      Net net(one_layer(rows, cols, Auto{}));
+      const auto before = net.weights[0], g = net.gradients[0];
+      Optimizer<double>(clipped_spectral(gamma * rho, rho), net.layers).step(net.parameters());
+      const auto expected = minus(before, gamma * std::min(rho, nuclear(g)), reference_polar(g));
+      EXPECT_LE(max_difference(net.weights[0], expected), 1e-12);
+    }
+  }
+}
+
+TEST(ClosedForm, ClippedLarsSharesOneThreshold) {
+  const double gamma = 0.1, rho = 4;
+  Net net({{.name = "a", .shape = {.rows = 3, .cols = 4}}, {.name = "b", .shape = {.rows = 5}}});
+  const auto before = net.weights, g = net.gradients;
+  Optimizer<double>(clipped_lars(gamma * rho, rho), net.layers).step(net.parameters());
+  const double eta = std::min(rho, frobenius(g[0]) + frobenius(g[1]));
+  for (size_t l = 0; l < 2; ++l) {
+    const auto expected = minus(before[l], gamma * eta / frobenius(g[l]), g[l]);
+    EXPECT_LE(max_difference(net.weights[l], expected), 1e-14);
+  }
+}
+
+TEST(ClosedForm, GdIsTheGradientStepWhateverTheLayers) {
+  Net net(every_norm());
+  const auto before = net.weights, g = net.gradients;
+  Optimizer<double>(gd(0.2), net.layers).step(net.parameters());
+  for (size_t l = 0; l < before.size(); ++l) {
+    EXPECT_LE(max_difference(net.weights[l], minus(before[l], 0.2, g[l])), 1e-14);
+  }
+}
+
+TEST(ClosedForm, NormalizedGdStepsByExactlyLr) {
+  Net net(every_norm());
+  const auto before = net.weights;
+  Optimizer<double>(normalized_gd(0.2), net.layers).step(net.parameters());
+  double square = 0;
+  for (size_t l = 0; l < before.size(); ++l) {
+    const auto moved = minus(net.weights[l], 1, before[l]);
+    square += inner(moved, moved);
+  }
+  EXPECT_NEAR(std::sqrt(square), 0.2, 1e-14);
+}
+
+TEST(ClosedForm, LmoFormAndSharpFormOfGgncAgree) {
+  for (const auto& layer : every_norm()) {
+    for (const double rho : thresholds) {
+      const double gamma = 0.01;
+      Net net({layer});
+      net.layers[0].radius = 1;
+      const auto before = net.weights[0], g = net.gradients[0];
+      Optimizer<double>(ggnc(gamma * rho, rho), net.layers).step(net.parameters());
+      Matrix<double> sharp_g(g.rows, g.cols);
+      const double dual = sharp(layer.norm, g.view(), sharp_g.view(), &layer.shape);
+      const auto expected = minus(before, gamma * std::min(1.0, rho / dual), sharp_g);
+      EXPECT_LE(max_difference(net.weights[0], expected), 1e-12) << layer.name;
+    }
+  }
+}
+
+// The paper's identity: S³CG with v = -β lmo(d) is GGNC. Its display loses a β on ρ:
+// β min{ρ, ‖d‖*/β} = min{βρ, ‖d‖*}, so GGNC's threshold is βρ (the same for β = 1).
+TEST(ClosedForm, ShortStepWithoutTheWeightIsGgnc) {
+  for (const double beta : {1.0, 2.5}) {
+    for (const double rho : thresholds) {
+      const double gamma = 0.01;
+      Net a(one_layer(6, 9, Spectral{})), b(one_layer(6, 9, Spectral{}));
+      Method short_step = s3cg(gamma * rho, rho, beta, ShortStep::Variant::ByNorm);
+      short_step.constrained = false;
+      Optimizer<double>(short_step, a.layers).step(a.parameters());
+      Optimizer<double>(ggnc(gamma * rho * beta, rho * beta), b.layers).step(b.parameters());
+      EXPECT_LE(max_difference(a.weights[0], b.weights[0]), 1e-12);
+    }
+  }
+}
+
+TEST(ClosedForm, FrankWolfeIsScionAndWeightDecay) {
+  Random random(3);
+  Net fw(every_norm()), decay(every_norm());
+  Optimizer<double> scion_optimizer(scion(0.1, 1), fw.layers);
+  Optimizer<double> unconstrained(unconstrained_scion(0.1, 1), decay.layers);
+  for (int k = 0; k < 5; ++k) {
+    fw.new_gradients(random);
+    decay.gradients = fw.gradients;
+    // x ← (1-γ) x + γ β lmo(d), written out: weight decay by γ, then the unconstrained step.
+    for (auto& weight : decay.weights) {
+      for (double& entry : weight.data) entry *= 0.9;
+    }
+    scion_optimizer.step(fw.parameters());
+    unconstrained.step(decay.parameters());
+    for (size_t l = 0; l < fw.weights.size(); ++l) {
+      EXPECT_LE(max_difference(fw.weights[l], decay.weights[l]), 1e-13);
+    }
+  }
+}
+
+TEST(ClosedForm, CgStartsAtAVertexAndFollowsTheOpenLoop) {
+  Net net(one_layer(4, 5, Sign{.unit = true}, 2));
+  Optimizer<double> optimizer(cg(), net.layers);
+  const auto g = net.gradients[0];
+  optimizer.step(net.parameters());  // 2/(0+2) = 1: the vertex itself
+  EXPECT_LE(max_difference(net.weights[0], minus(Matrix<double>(4, 5), 2, signs(g))), 1e-15);
+  EXPECT_NEAR(optimizer.step(net.parameters()).eta, 2.0 / 3, 1e-15);
+}
+
+TEST(ClosedForm, ClippedScionShortStepsAsPrinted) {
+  for (const auto form : {ShortStepForm::Plain, ShortStepForm::ByNorm, ShortStepForm::ByDiameter}) {
+    for (const double rho : {0.01, 0.5, 100.0}) {
+      Net net(every_norm());
+      Random random(2);
+      net.move_into_ball(random);
+      auto v = net.weights;
+      double s = 0, size = 0;
+      for (size_t l = 0; l < v.size(); ++l) {
+        const auto& layer = net.layers[l];
+        Matrix<double> u(v[l].rows, v[l].cols);
+        lmo(layer.norm, net.gradients[l].view(), u.view(), &layer.shape);
+        v[l] = minus(v[l], layer.radius, u);
+        s += inner(net.gradients[l], v[l]);
+        size = std::max(size, norm(layer.norm, v[l].view(), &layer.shape) / layer.radius);
+      }
+      const double divisor = form == ShortStepForm::Plain    ? 1
+                             : form == ShortStepForm::ByNorm ? size * size
+                                                             : 4;
+      const double eta = std::min(rho, s / divisor), lr = 0.5;
+      const auto before = net.weights;
+      Optimizer<double> optimizer(clipped_scion(lr, 1, rho, form), net.layers);
+      const auto& report = optimizer.step(net.parameters());
+      EXPECT_NEAR(report.pairing, s, 1e-11 * s);
+      EXPECT_NEAR(report.eta, eta, 1e-11 * eta);
+      EXPECT_EQ(report.clipped, eta == rho);
+      EXPECT_NEAR(report.wolfe_gap, s, 1e-11 * s);
+      for (size_t l = 0; l < v.size(); ++l) {
+        EXPECT_LE(max_difference(net.weights[l], minus(before[l], lr / rho * eta, v[l])), 1e-11);
+      }
+    }
+  }
+}
+
+TEST(ClosedForm, AdaptiveSteepestDescent) {
+  Net net(one_layer(6, 5, Spectral{.scale = SpectralScale::Unit}));
+  const auto before = net.weights[0], g = net.gradients[0];
+  Optimizer<double>(adaptive_sd(2, 3), net.layers).step(net.parameters());
+  const double dual = nuclear(g);
+  const auto expected = minus(before, dual / (2 + 3 * dual), reference_polar(g));
+  EXPECT_LE(max_difference(net.weights[0], expected), 1e-12);
+}
+
+TEST(Optimizer, MomentumIsTheConvexCombinationFromZero) {
+  Net net(one_layer(3, 4, Euclidean{}));
+  Method method = sd(0.1);
+  method.alpha = 0.25;
+  Optimizer<double> optimizer(method, net.layers);
+  Random random(1);
+  Matrix<double> d(3, 4), x = net.weights[0];
+  for (int k = 0; k < 10; ++k) {
+    net.new_gradients(random);
+    for (size_t i = 0; i < d.data.size(); ++i) {
+      d.data[i] = 0.25 * net.gradients[0].data[i] + 0.75 * d.data[i];
+    }
+    x = minus(x, 0.1, d);
+    optimizer.step(net.parameters());
+    EXPECT_LE(max_difference(net.weights[0], x), 1e-14);
+  }
+}
+
+// lr is γρ: it bounds the product norm of the step, clipped or not.
+TEST(Optimizer, ClippedStepNeverExceedsLr) {
+  Random random(5);
+  for (const double rho : thresholds) {
+    Net net(every_norm());
+    Optimizer<double> optimizer(unconstrained_clipped_scion(0.05, 0.5, rho), net.layers);
+    for (int k = 0; k < 20; ++k) {
+      net.new_gradients(random, std::exp(3 * random.normal()));
+      const auto before = net.weights;
+      const auto& report = optimizer.step(net.parameters());
+      for (size_t l = 0; l < before.size(); ++l)
+        net.weights[l] = minus(before[l], 1, net.weights[l]);
+      const double expected = 0.05 * std::min(1.0, report.pairing / rho);
+      EXPECT_NEAR(net.product_norm(), expected, 1e-10);
+      net.weights = before;
+    }
+  }
+}
+
+TEST(Constrained, IteratesStayInTheBall) {
+  const std::vector<Method> methods = {scion(1, 0.3),
+                                       scion(0.05, 0.3),
+                                       cg(),
+                                       clipped_scion(0.9, 0.5, 3),
+                                       clipped_scion(1, 0.2, 0.5, ShortStepForm::ByNorm),
+                                       clipped_scion(1, 0.2, 0.5, ShortStepForm::ByDiameter)};
+  int steps = 0;
+  for (const auto& method : methods) {
+    for (std::uint64_t start = 0; start < 20; ++start) {
+      Net net(every_norm(), start);
+      Random random(start);
+      net.move_into_ball(random);
+      Optimizer<double> optimizer(method, net.layers);
+      for (int k = 0; k < 100; ++k, ++steps) {
+        net.new_gradients(random, std::exp(random.normal()));
+        optimizer.step(net.parameters());
+        ASSERT_LE(net.product_norm(), 1 + 1e-12) << method.name << " start " << start;
+      }
+    }
+  }
+  EXPECT_GE(steps, 10000);
+}
+
+TEST(Constrained, NegativePairingNeverMovesTheIterate) {
+  // A weight far outside its ball, opposite to the gradient: ⟨d, x⟩ + r‖d‖* < 0.
+  Net net(one_layer(3, 3, Sign{.unit = true}, 1));
+  net.gradients[0].data.assign(9, 1.0);
+  net.weights[0].data.assign(9, -7.0);
+  const auto before = net.weights[0];
+  for (const auto form : {ShortStepForm::Plain, ShortStepForm::ByNorm, ShortStepForm::ByDiameter}) {
+    Optimizer<double> optimizer(clipped_scion(0.5, 1, 1, form), net.layers);
+    const auto& report = optimizer.step(net.parameters());
+    EXPECT_LT(report.pairing, 0);
+    EXPECT_EQ(report.eta, 0);
+    EXPECT_EQ(net.weights[0], before);
+  }
+}
+
+TEST(Constrained, StepsThatCouldLeaveTheBallAreRefused) {
+  const auto layers = every_norm();
+  const auto refused = [&](const Method& method) {
+    expect_invalid([&] { Optimizer<double>(method, layers); },
+                   {"[Method]", "gamma eta <= 1", "constrained"});
+  };
+  refused(scion(1.01, 0.1));
+  refused(clipped_scion(1.5, 0.1, 600));
+  refused(s3cg(2, 1, 1, ShortStep::Variant::ByNorm));
+  Method steepest = sd(0.1);
+  steepest.constrained = true;
+  refused(steepest);
+  Optimizer<double> optimizer(scion(1, 0.1), layers);
+  expect_invalid([&] { optimizer.set_lr(1.2); }, {"[Method]", "1.2"});
+  EXPECT_EQ(optimizer.method().lr, Schedule(1));
+}
+
+TEST(Optimizer, ZeroGradientsChangeNothing) {
+  for (const auto name : method_names()) {
+    Net net(every_norm());
+    Random random(1);
+    net.move_into_ball(random);
+    for (auto& gradient : net.gradients) gradient.data.assign(gradient.data.size(), 0.0);
+    const auto before = net.weights;
+    const Method method =
+        make_method(name, {.lr = 0.1, .alpha = 0.5, .rho = 1, .beta = 2, .l0 = 1, .l1 = 1});
+    const auto& report = Optimizer<double>(method, net.layers).step(net.parameters());
+    EXPECT_FALSE(std::isnan(report.pairing));
+    if (!method.constrained) {
+      EXPECT_EQ(net.weights, before) << name;
+    }
+    for (const auto& weight : net.weights) {
+      for (const double entry : weight.data) EXPECT_TRUE(std::isfinite(entry)) << name;
+    }
+  }
+}
+
+TEST(Optimizer, LayersWithoutGradientTakeNoPart) {
+  Net net(every_norm()), rest(every_norm());
+  Optimizer<double> optimizer(unconstrained_clipped_scion(0.1, 0.5, 10), net.layers);
+  auto parameters = net.parameters();
+  parameters[2] = Parameter<double>::without_gradient(net.weights[2].view());
+  const auto before = net.weights[2];
+  const double s = optimizer.step(parameters).pairing;
+  EXPECT_EQ(net.weights[2], before);
+  rest.layers.erase(rest.layers.begin() + 2);
+  rest.weights.erase(rest.weights.begin() + 2);
+  rest.gradients.erase(rest.gradients.begin() + 2);
+  Optimizer<double> without(unconstrained_clipped_scion(0.1, 0.5, 10), rest.layers);
+  EXPECT_EQ(without.step(rest.parameters()).pairing, s);
+}
+
+// Weights, momentum and gradients as the options store them, after the same gradients.
+std::vector<Matrix<double>> weights_after(const Method& method, Execution execution, int steps,
+                                          std::uint64_t seed = 4) {
+  Net net(every_norm(), seed);
+  Random random(seed);
+  net.move_into_ball(random);
+  Optimizer<double> optimizer(method, net.layers, execution);
+  Net fresh(every_norm(), seed);
+  for (auto& gradient : net.gradients) gradient.data.assign(gradient.data.size(), 0.0);
+  for (int k = 0; k < steps; ++k) {
+    fresh.new_gradients(random);
+    for (size_t l = 0; l < net.gradients.size(); ++l) {
+      for (size_t i = 0; i < net.gradients[l].data.size(); ++i) {
+        auto& entry = net.gradients[l].data[i];
+        entry = (execution.light ? entry : 0) + fresh.gradients[l].data[i];
+      }
+    }
+    optimizer.step(net.parameters());
+  }
+  return net.weights;
+}
+
+const std::vector<Method>& memory_methods() {
+  static const std::vector<Method> methods = [] {
+    auto scheduled = unconstrained_clipped_scion(0.1, 0.3, 20);
+    scheduled.alpha = Schedule(0.9, Warmdown{30, 29});
+    auto l2 = ggnc(0.1, 5, 0.3);
+    l2.combination = Combination::L2;
+    auto sum = ggnc(0.1, 5, 0.3);
+    sum.combination = Combination::Sum;
+    return std::vector<Method>{unconstrained_clipped_scion(0.1, 0.3, 20),
+                               clipped_scion(0.1, 0.3, 20),
+                               clipped_scion(0.5, 0.3, 1, ShortStepForm::ByNorm),
+                               scion(0.1, 0.3),
+                               sd(0.01),
+                               scheduled,
+                               l2,
+                               sum};
+  }();
+  return methods;
+}
+
+TEST(Execution, OverwritingGradientsGivesTheSameBits) {
+  for (const auto& method : memory_methods()) {
+    EXPECT_EQ(weights_after(method, {}, 12),
+              weights_after(method, {.overwrite_gradients = true}, 12))
+        << method.name;
+  }
+}
+
+TEST(Execution, LightFormKeepsTheSameAverageInTheGradientBuffer) {
+  for (const auto& method : memory_methods()) {
+    const auto expected = weights_after(method, {}, 12);
+    const auto light = weights_after(method, {.light = true}, 12);
+    for (size_t l = 0; l < expected.size(); ++l) {
+      EXPECT_LE(max_difference(expected[l], light[l]), 1e-11) << method.name << " layer " << l;
+    }
+  }
+}
+
+TEST(Execution, ResultsAreBitIdenticalForAnyNumberOfThreads) {
+  const std::vector<Layer> layers = {
+      {.name = "big", .shape = {.rows = 700, .cols = 400}, .norm = Sign{}},
+      {.name = "rows", .shape = {.rows = 3000, .cols = 90}, .norm = RowNorm{}},
+      {.name = "long", .shape = {.rows = 300000}, .norm = Rms{}},
+      {.name = "a", .shape = {.rows = 60, .cols = 120}, .norm = Spectral{}},
+      {.name = "b", .shape = {.rows = 120, .cols = 50}, .norm = Spectral{}},
+      {.name = "c", .shape = {.rows = 64, .cols = 64}, .norm = parse_norm("spectral(solver=muon)")},
+      {.name = "col", .shape = {.rows = 200, .cols = 100}, .norm = ColNorm{}}};
+  std::vector<std::vector<Matrix<float>>> results;
+  for (const int threads : {1, 2, 4}) {
+    Model<float> net(layers);
+    Optimizer<float> optimizer(clipped_scion(0.1, 0.2, 50, ShortStepForm::ByNorm), net.layers,
+                               {.threads = threads});
+    Random random(1);
+    for (int k = 0; k < 20; ++k) {
+      net.new_gradients(random);
+      optimizer.step(net.parameters());
+    }
+    results.push_back(net.weights);
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+TEST(NonFinite, WeightsAndStateStayBitForBit) {
+  for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    for (size_t layer = 0; layer < every_norm().size(); ++layer) {
+      for (const bool skip : {false, true}) {
+        for (const bool overwrite : {false, true}) {
+          Net net(every_norm());
+          Optimizer<double> optimizer(clipped_scion(0.1, 0.3, 5), net.layers,
+                                      {.overwrite_gradients = overwrite,
+                                       .nonfinite = skip ? NonFinite::Skip : NonFinite::Throw});
+          optimizer.step(net.parameters());
+          Random random(layer);
+          net.new_gradients(random);
+          auto& gradient = net.gradients[layer].data;
+          gradient[random.below(gradient.size())] = bad;
+          const auto weights = net.weights;
+          std::vector<std::vector<double>> state;
+          for (const auto& [name, view] : optimizer.state()) {
+            state.emplace_back(view.data, view.data + view.size());
+          }
+          if (skip) {
+            const auto& report = optimizer.step(net.parameters());
+            EXPECT_TRUE(report.skipped);
+            EXPECT_EQ(report.nonfinite_layer, net.layers[layer].name);
+          } else {
+            expect_error<NonFiniteError>([&] { optimizer.step(net.parameters()); },
+                                         {"[Optimizer::step]", "'" + net.layers[layer].name + "'"});
+          }
+          EXPECT_EQ(net.weights, weights);
+          EXPECT_EQ(optimizer.steps_taken(), 1);
+          size_t i = 0;
+          for (const auto& [name, view] : optimizer.state()) {
+            EXPECT_EQ(state[i++], std::vector<double>(view.data, view.data + view.size())) << name;
+          }
+          net.new_gradients(random);
+          EXPECT_FALSE(optimizer.step(net.parameters()).skipped);
+        }
+      }
+    }
+  }
+}
+
+TEST(TwoPasses, EqualTheStepAndServeShards) {
+  const auto layers = every_norm();
+  Net whole(layers), sharded(layers);
+  const Method method = unconstrained_clipped_scion(0.1, 0.4, 30);
+  Optimizer<double> one(method, layers);
+  // Two shards of layers, as two machines would hold them: only s crosses between them.
+  const std::vector<Layer> first(layers.begin(), layers.begin() + 3);
+  const std::vector<Layer> second(layers.begin() + 3, layers.end());
+  Optimizer<double> a(method, first), b(method, second);
+  Random random(1);
+  for (int k = 0; k < 10; ++k) {
+    whole.new_gradients(random);
+    sharded.gradients = whole.gradients;
+    const double s = one.step(whole.parameters()).pairing;
+    const auto parameters = sharded.parameters();
+    const std::span<const Parameter<double>> all(parameters);
+    const double local_a = a.prepare(all.first(3)).pairing;
+    const double local_b = b.prepare(all.subspan(3)).pairing;
+    EXPECT_NEAR(local_a + local_b, s, 1e-12 * s);
+    const double eta = a.eta(local_a + local_b);
+    a.apply(eta);
+    b.apply(eta);
+    for (size_t l = 0; l < layers.size(); ++l) {
+      EXPECT_LE(max_difference(whole.weights[l], sharded.weights[l]), 1e-13);
+    }
+  }
+}
+
+TEST(TwoPasses, KeepTheirOrder) {
+  Net net(every_norm());
+  Optimizer<double> optimizer(sd(0.1), net.layers);
+  expect_error<std::logic_error>([&] { optimizer.apply(1); }, {"[Optimizer::apply]", "prepare"});
+  optimizer.prepare(net.parameters());
+  expect_error<std::logic_error>([&] { optimizer.prepare(net.parameters()); },
+                                 {"[Optimizer::prepare]", "abandoned"});
+  const auto before = net.weights;
+  optimizer.abandon();
+  EXPECT_EQ(net.weights, before);
+  EXPECT_EQ(optimizer.steps_taken(), 0);
+  optimizer.prepare(net.parameters());
+  expect_invalid([&] { optimizer.apply(std::nan("")); }, {"[Optimizer::apply]", "finite"});
+  expect_invalid([&] { optimizer.apply(-1); }, {"[Optimizer::apply]", "negative"});
+}
+
+// s belongs to the averaged gradient: micro-batches or replicas do not change it.
+TEST(Optimizer, PairingDoesNotDependOnHowTheGradientWasAveraged) {
+  Random random(9);
+  Net whole(every_norm());
+  std::vector<Net> replicas(4, Net(every_norm()));
+  for (auto& replica : replicas) replica.new_gradients(random);
+  for (size_t l = 0; l < whole.layers.size(); ++l) {
+    for (size_t i = 0; i < whole.gradients[l].data.size(); ++i) {
+      double sum = 0;
+      for (const auto& replica : replicas) sum += replica.gradients[l].data[i];
+      whole.gradients[l].data[i] = sum / 4;
+    }
+  }
+  const Method method = unconstrained_clipped_scion(0.1, 0.4, 30);
+  const auto expected = Optimizer<double>(method, whole.layers).step(whole.parameters());
+  for (auto& replica : replicas) {
+    replica.gradients = whole.gradients;
+    const auto report = Optimizer<double>(method, replica.layers).step(replica.parameters());
+    EXPECT_EQ(report.pairing, expected.pairing);
+    EXPECT_EQ(report.eta, expected.eta);
+  }
+}
+
+TEST(Report, LayersAddUpAndNormsAndErrorsComeIfAsked) {
+  Net net(every_norm());
+  Random random(1);
+  net.move_into_ball(random);
+  const double size = net.product_norm();
+  Optimizer<double> optimizer(clipped_scion(0.1, 0.5, 3), net.layers,
+                              {.report_weight_norms = true, .report_polar_errors = true});
+  const auto& report = optimizer.step(net.parameters());
+  double s = 0, largest = 0;
+  for (const auto& layer : report.layers) {
+    s += layer.pairing;
+    largest = std::max(largest, layer.weight_norm);
+  }
+  EXPECT_NEAR(s, report.pairing, 1e-12 * s);
+  EXPECT_NEAR(largest, size, 1e-12);
+  EXPECT_GT(report.layers[0].polar_error.orthogonality, 0);
+  EXPECT_LT(report.layers[0].polar_error.orthogonality, 1e-12);
+  EXPECT_LT(report.layers[0].polar_error.asymmetry, 1e-12);
+  EXPECT_EQ(report.lr, 0.1);
+  EXPECT_NEAR(report.gamma, 0.1 / 3, 1e-16);
+}
+
+TEST(State, ResumedRunIsBitIdentical) {
+  auto layers = every_norm();
+  layers[1].norm = parse_norm("spectral(solver=power(rank=2))");
+  const Method method = [] {
+    auto m = unconstrained_clipped_scion(0.1, 0.3, 20);
+    m.lr = Schedule(0.1, LinearDecay{40});
+    return m;
+  }();
+  Net a(layers), b(layers);
+  Random random(1), again(1);
+  Optimizer<double> first(method, layers), uninterrupted(method, layers);
+  const auto run = [](Optimizer<double>& optimizer, Net& net, Random& r, int steps) {
+    for (int k = 0; k < steps; ++k) {
+      net.new_gradients(r);
+      optimizer.step(net.parameters());
+    }
+  };
+  run(uninterrupted, b, again, 20);
+  run(first, a, random, 10);
+  Optimizer<double> resumed(method, layers);
+  std::vector<NamedBuffer<const double>> saved;
+  for (const auto& [name, view] : first.state()) saved.push_back({name, view});
+  EXPECT_EQ(saved.size(), layers.size() + 1);
+  resumed.load_state(saved, first.steps_taken());
+  run(resumed, a, random, 10);
+  EXPECT_EQ(a.weights, b.weights);
+  EXPECT_EQ(resumed.steps_taken(), 20);
+}
+
+TEST(StateErrors, LeaveEverythingAsItWas) {
+  Net net(every_norm());
+  Optimizer<double> optimizer(scion(0.1, 0.5), net.layers);
+  optimizer.step(net.parameters());
+  std::vector<NamedBuffer<const double>> saved;
+  for (const auto& [name, view] : optimizer.state()) saved.push_back({name, view});
+  Optimizer<double> other(scion(0.1, 0.5), net.layers);
+  const auto untouched = [&] {
+    for (const auto& [name, view] : other.state()) {
+      for (Index i = 0; i < view.size(); ++i) EXPECT_EQ(view.data[i], 0);
+    }
+    EXPECT_EQ(other.steps_taken(), 0);
+  };
+  const auto refuse = [&](std::vector<NamedBuffer<const double>> buffers, std::int64_t steps,
+                          const std::vector<std::string>& parts) {
+    expect_invalid([&] { other.load_state(buffers, steps); }, parts);
+    untouched();
+  };
+  refuse({}, 1, {"[Optimizer::load_state]", "0 buffers", "7"});
+  refuse(saved, -1, {"[Optimizer::load_state]", "-1"});
+  auto renamed = saved;
+  renamed.back().name = "momentum.other";
+  refuse(renamed, 1, {"[Optimizer::load_state]", "'momentum.bias'"});
+  auto misshapen = saved;
+  misshapen[3].view.rows -= 1;
+  refuse(misshapen, 1, {"[Optimizer::load_state]", "momentum.row", "5x4", "6x4"});
+  auto broken = saved;
+  Matrix<double> nan(9, 1, {1, 2, std::nan(""), 4, 5, 6, 7, 8, 9});
+  broken.back().view = nan.view();
+  refuse(broken, 1, {"[Optimizer::load_state]", "momentum.bias", "finite"});
+}
+
+TEST(OptimizerErrors, NameLayerValueAndWhatIsAllowed) {
+  using Opt = Optimizer<double>;
+  auto layers = every_norm();
+  const Method good = scion(0.1, 0.5);
+  for (const double radius : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
+    auto bad = layers;
+    bad[2].radius = radius;
+    expect_invalid([&] { Opt(good, bad); }, {"[Layer]", "'sign'", "radius", "positive"});
+  }
+  for (const double alpha : {0.0, -0.1, 1.5, std::nan("")}) {
+    expect_invalid([&] { Opt(scion(0.1, alpha), layers); }, {"]"});
+  }
+  expect_invalid([&] { Opt(scion(0.1, 1.5), layers); }, {"[Method]", "alpha", "(0, 1]", "1.5"});
+  expect_invalid([&] { Opt(sd(-1), layers); }, {"[Method]", "lr", "-1"});
+  expect_invalid([&] { Opt(sd(std::nan("")), layers); }, {"[Schedule]", "nan"});
+  expect_invalid([&] { Opt(ggnc(0.1, std::nan("")), layers); }, {"[Clipped]", "rho", "nan"});
+  expect_invalid([&] { Opt(good, layers, {.threads = -1}); }, {"[Optimizer]", "threads", "-1"});
+  expect_invalid([&] { Opt(good, layers, {.overwrite_gradients = true, .light = true}); },
+                 {"[Optimizer]", "light"});
+  auto twice = layers;
+  twice[1].name = "sign";
+  expect_invalid([&] { Opt(good, twice); }, {"[Optimizer]", "'sign'"});
+
+  Net net(layers);
+  Opt optimizer(good, layers);
+  auto parameters = net.parameters();
+  parameters.pop_back();
+  expect_invalid([&] { optimizer.step(parameters); }, {"[Optimizer::step]", "6", "7"});
+  parameters = net.parameters();
+  std::swap(parameters[3], parameters[4]);
+  expect_invalid([&] { optimizer.step(parameters); },
+                 {"[Optimizer::step]", "weight of 'row'", "5x9", "6x4"});
+  parameters = net.parameters();
+  parameters[0].gradient = net.gradients[2].view();
+  expect_invalid([&] { optimizer.step(parameters); },
+                 {"[Optimizer::step]", "gradient of 'spectral'", "7x5", "8x12"});
+  parameters = net.parameters();
+  parameters[0].gradient.data = nullptr;
+  expect_invalid([&] { optimizer.step(parameters); }, {"[Optimizer::step]", "gradient", "null"});
+  parameters = net.parameters();
+  parameters[0].weight.data = nullptr;
+  expect_invalid([&] { optimizer.step(parameters); }, {"[Optimizer::step]", "weight", "null"});
+  EXPECT_EQ(optimizer.steps_taken(), 0);
+
+  Method decaying = unconstrained_scion(0.1, Schedule(1, LinearDecay{2}));
+  Opt ends(decaying, layers);
+  ends.step(net.parameters());
+  expect_invalid([&] { ends.step(net.parameters()); }, {"[Optimizer::step]", "alpha", "linear"});
+}
+
+}  // namespace
+}  // namespace normball::testing

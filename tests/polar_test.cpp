@@ -1,0 +1,273 @@
+#include "normball/polar.h"
+
+#include <sstream>
+
+#include "testing.h"
+
+namespace normball::testing {
+namespace {
+
+template <class T>
+Matrix<T> polar_of(const PolarSolver& solver, const Matrix<T>& x) {
+  Workspace workspace;
+  Matrix<T> q(x.rows, x.cols, 3);
+  polar<T>(solver, x.view(), q.view(), workspace);
+  return q;
+}
+
+// u diag(sigma) vᵀ with random orthonormal u and v.
+Matrix<double> with_spectrum(Index rows, Index cols, const std::vector<double>& sigma,
+                             Random& random) {
+  const Matrix<double> u = reference_polar(gaussian<double>(rows, std::min(rows, cols), random));
+  const Matrix<double> v = reference_polar(gaussian<double>(cols, std::min(rows, cols), random));
+  Matrix<double> scaled = u;
+  for (Index i = 0; i < u.rows; ++i) {
+    for (Index k = 0; k < u.cols; ++k) scaled(i, k) *= sigma[static_cast<size_t>(k)];
+  }
+  return multiply(scaled, transpose(v));
+}
+
+std::vector<double> geometric(Index n, double condition) {
+  std::vector<double> sigma(static_cast<size_t>(n));
+  for (Index k = 0; k < n; ++k) {
+    sigma[static_cast<size_t>(k)] =
+        std::pow(condition, n == 1 ? 0 : -static_cast<double>(k) / static_cast<double>(n - 1));
+  }
+  return sigma;
+}
+
+const std::vector<std::pair<Index, Index>> shapes = {{1, 1},   {1, 9},   {9, 1},   {5, 5},
+                                                     {8, 20},  {20, 8},  {33, 33}, {40, 7},
+                                                     {64, 64}, {17, 90}, {90, 17}, {70, 75}};
+
+TEST(ExactPolar, MatchesTheSvdForWellConditionedMatrices) {
+  Random random(1);
+  for (const auto& [rows, cols] : shapes) {
+    SCOPED_TRACE(::testing::Message() << rows << "x" << cols);
+    const auto x = with_spectrum(rows, cols, geometric(std::min(rows, cols), 50), random);
+    const auto reference = reference_polar(x);
+    EXPECT_LE(max_difference(polar_of(ExactPolar{}, x), reference), 1e-12);
+    EXPECT_LE(max_difference(polar_of(SvdPolar{}, x), reference), 1e-12);
+    EXPECT_LE(max_difference(polar_of(ExactPolar{}, convert<float>(x)), reference), 2e-5);
+  }
+}
+
+TEST(ExactPolar, HasUnitSingularValuesUpToLargeConditionNumbers) {
+  Random random(2);
+  for (const auto& [rows, cols] : shapes) {
+    for (const double condition : {1.0, 1e2, 1e4, 1e6}) {
+      SCOPED_TRACE(::testing::Message() << rows << "x" << cols << ", condition " << condition);
+      const auto x = with_spectrum(rows, cols, geometric(std::min(rows, cols), condition), random);
+      const auto single = polar_of(ExactPolar{}, convert<float>(x));
+      for (const double sigma : jacobi_svd(convert<double>(single)).sigma) {
+        EXPECT_NEAR(sigma, 1, 1e-3);
+      }
+      for (const double sigma : jacobi_svd(polar_of(ExactPolar{}, x)).sigma) {
+        EXPECT_NEAR(sigma, 1, 1e-10);
+      }
+    }
+    const auto hard = with_spectrum(rows, cols, geometric(std::min(rows, cols), 1e10), random);
+    for (const double sigma : jacobi_svd(polar_of(ExactPolar{}, hard)).sigma) {
+      EXPECT_NEAR(sigma, 1, 1e-10);
+    }
+  }
+}
+
+TEST(ExactPolar, KeepsTheRangeOfRankDeficientMatricesAndStaysInTheBall) {
+  Random random(3);
+  for (const auto& [rows, cols] : shapes) {
+    const Index n = std::min(rows, cols), rank = (n + 1) / 2;
+    SCOPED_TRACE(::testing::Message() << rows << "x" << cols << " of rank " << rank);
+    auto sigma = geometric(n, 10);
+    for (Index k = rank; k < n; ++k) sigma[static_cast<size_t>(k)] = 0;
+    const auto x = with_spectrum(rows, cols, sigma, random);
+    const auto q = polar_of(ExactPolar{}, x);
+    EXPECT_LE(max_of(jacobi_svd(q).sigma), 1 + 1e-12);
+    // q restricted to the range: q times the projection on the row space of x.
+    const auto reference = reference_polar(x, 1e-10);
+    const auto projection = multiply(transpose(reference), reference);
+    EXPECT_LE(max_difference(multiply(convert<double>(q), projection), reference), 1e-10);
+  }
+}
+
+TEST(NewtonSchulz, FollowsItsPolynomialOnTheSingularValues) {
+  Random random(4);
+  const auto sigma = geometric(6, 30);
+  const auto x = with_spectrum(6, 15, sigma, random);
+  double frobenius = 0;
+  for (const double s : sigma) frobenius = std::hypot(frobenius, s);
+  for (const auto* name : {"muon", "you", "polar_express", "cans", "cubic"}) {
+    const NewtonSchulz solver = newton_schulz(name);
+    std::vector<double> expected;
+    for (double s : sigma) {
+      s /= solver.safety * frobenius;
+      for (const auto& [a, b, c] : solver.steps) s = a * s + b * s * s * s + c * std::pow(s, 5);
+      expected.push_back(s);
+    }
+    for (const bool tall : {false, true}) {
+      for (const bool gram : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << name << " tall " << tall << " gram " << gram);
+        NewtonSchulz variant = solver;
+        variant.gram = gram;
+        auto found = jacobi_svd(polar_of(PolarSolver(variant), tall ? transpose(x) : x)).sigma;
+        std::sort(found.begin(), found.end());
+        std::sort(expected.begin(), expected.end());
+        for (size_t k = 0; k < expected.size(); ++k) EXPECT_NEAR(found[k], expected[k], 1e-10);
+      }
+    }
+  }
+}
+
+TEST(NewtonSchulz, GramFormAgreesInSinglePrecision) {
+  Random random(5);
+  const auto x = gaussian<float>(24, 200, random);
+  for (const auto* name : {"muon", "polar_express"}) {
+    NewtonSchulz solver = newton_schulz(name);
+    const auto plain = polar_of(PolarSolver(solver), x);
+    solver.gram = true;
+    EXPECT_LE(max_difference(plain, polar_of(PolarSolver(solver), x)), 1e-3) << name;
+  }
+}
+
+TEST(NewtonSchulz, MuonMapsNormalizedSingularValuesToItsKnownBand) {
+  for (double start = 0.003; start <= 1; start *= 1.01) {
+    double s = start;
+    for (const auto& [a, b, c] : newton_schulz("muon").steps) {
+      s = a * s + b * s * s * s + c * std::pow(s, 5);
+    }
+    EXPECT_GT(s, 0.67);
+    EXPECT_LT(s, 1.21);
+  }
+}
+
+TEST(NewtonSchulz, EnoughStepsConverge) {
+  Random random(6);
+  const auto x = with_spectrum(12, 12, geometric(12, 100), random);
+  for (const auto* text : {"polar_express(steps=14)", "cubic(steps=30)"}) {
+    const auto q = polar_of(parse_polar_solver(text), x);
+    EXPECT_LE(max_difference(q, reference_polar(x)), 1e-9) << text;
+  }
+}
+
+TEST(NewtonSchulz, RowRescalingStartsInTheBallAndSavesAStep) {
+  Random random(7);
+  auto x = gaussian<double>(16, 64, random);
+  for (Index j = 0; j < 64; ++j) x(3, j) *= 100;  // one row dominates the Frobenius norm
+  Workspace workspace;
+  const auto error = [&](const char* text) {
+    const auto q = polar_of(parse_polar_solver(text), x);
+    return polar_error<double>(x.view(), q.view(), workspace).orthogonality;
+  };
+  EXPECT_LT(error("cubic(steps=6, rescale_rows)"), error("cubic(steps=7)"));
+  for (const bool tall : {false, true}) {
+    const auto q =
+        polar_of(parse_polar_solver("cubic(steps=1, rescale_rows)"), tall ? transpose(x) : x);
+    EXPECT_LE(max_of(jacobi_svd(q).sigma), 1 + 1e-12);
+  }
+  auto zero_row = x;
+  for (Index j = 0; j < 64; ++j) zero_row(5, j) = 0;
+  for (const double entry :
+       polar_of(parse_polar_solver("muon(rescale_rows, gram)"), zero_row).data) {
+    EXPECT_TRUE(std::isfinite(entry));
+  }
+}
+
+TEST(PowerIteration, ConvergesToTheLeadingPartOverCallsAndStaysInTheBall) {
+  Random random(8);
+  for (const bool tall : {false, true}) {
+    auto x = with_spectrum(20, 50, geometric(20, 1e6), random);
+    if (tall) x = transpose(x);
+    const PolarSolver solver = PowerIteration{4};
+    Workspace workspace;
+    Matrix<double> q(x.rows, x.cols);
+    std::vector<double> state(static_cast<size_t>(polar_state_size(solver, x.rows, x.cols)));
+    double first = 0, last = 0;
+    for (int call = 0; call < 30; ++call) {
+      polar<double>(solver, x.view(), q.view(), workspace, state.data());
+      EXPECT_LE(max_of(jacobi_svd(q).sigma), 1 + 1e-12);
+      (call == 0 ? first : last) = inner(x, q);
+    }
+    double best = 0;
+    for (int k = 0; k < 4; ++k) best += geometric(20, 1e6)[static_cast<size_t>(k)];
+    EXPECT_LT(first, best * (1 + 1e-12));
+    EXPECT_NEAR(last, best, 1e-10);
+  }
+}
+
+TEST(PowerIteration, OfFullRankIsExact) {
+  Random random(9);
+  const auto x = with_spectrum(6, 11, geometric(6, 20), random);
+  EXPECT_LE(max_difference(polar_of(PowerIteration{100}, x), reference_polar(x)), 1e-10);
+}
+
+TEST(PolarError, MeasuresOrthogonalityAndSymmetry) {
+  Random random(10);
+  Workspace workspace;
+  for (const bool tall : {false, true}) {
+    for (const double scale : {1.0, 1e30, 1e-30}) {
+      auto x = gaussian<double>(9, 14, random, scale);
+      if (tall) x = transpose(x);
+      const auto q = polar_of(ExactPolar{}, x);
+      const auto exact = polar_error<double>(x.view(), q.view(), workspace);
+      EXPECT_LE(exact.orthogonality, 1e-13);
+      EXPECT_LE(exact.asymmetry, 1e-13);
+      auto half = q;
+      for (double& entry : half.data) entry *= 0.5;
+      EXPECT_NEAR(polar_error<double>(x.view(), half.view(), workspace).orthogonality, 0.75, 1e-12);
+      // Orthogonal, but another one than the polar factor.
+      const auto other = polar_of(ExactPolar{}, gaussian<double>(x.rows, x.cols, random));
+      EXPECT_GT(polar_error<double>(x.view(), other.view(), workspace).asymmetry, 0.1);
+    }
+  }
+}
+
+TEST(Polar, EverySolverTakesZeroEmptyAndExtremeInput) {
+  for (const auto* text : {"exact", "svd", "muon", "polar_express(gram)", "cans(rescale_rows)",
+                           "power(rank=2)", "custom(1.5 -0.5 0)"}) {
+    SCOPED_TRACE(text);
+    const auto solver = parse_polar_solver(text);
+    EXPECT_EQ(polar_of(solver, Matrix<float>(3, 5)).data, std::vector<float>(3 * 8));
+    polar_of(solver, Matrix<float>(0, 5));
+    polar_of(solver, Matrix<double>(5, 0));
+    for (const double scale : {0x1p-1000, 0x1p-100, 0x1p100, 0x1p1000}) {
+      Random random(11);
+      const auto unit = gaussian<double>(4, 6, random);
+      auto scaled = unit;
+      for (double& entry : scaled.data) entry *= scale;
+      EXPECT_EQ(max_difference(polar_of(solver, unit), polar_of(solver, scaled)), 0);
+    }
+  }
+}
+
+TEST(PolarSolver, PrintsAndParses) {
+  for (const auto* text :
+       {"exact", "svd", "power(rank=3)", "muon", "you", "cans", "polar_express", "cubic",
+        "muon(steps=7)", "polar_express(steps=8, gram, rescale_rows)",
+        "custom(1.5 -0.5 0, 2 -1.5 0.5)", "custom(1.5 -0.5 0, safety=1.1, gram)"}) {
+    const auto solver = parse_polar_solver(text);
+    EXPECT_EQ(to_string(solver), text);
+    EXPECT_EQ(parse_polar_solver(to_string(solver)), solver);
+  }
+}
+
+TEST(PolarErrors, NameWhatIsAllowed) {
+  expect_invalid([] { newton_schulz("moun"); }, {"[newton_schulz]", "'moun'", "'muon'", "cans"});
+  expect_invalid([] { newton_schulz("muon", -1); }, {"[newton_schulz]", "-1"});
+  expect_invalid([] { parse_polar_solver("power(rank=0)"); }, {"[PowerIteration]", "rank", "0"});
+  expect_invalid([] { parse_polar_solver("custom(1 2)"); }, {"[parse_polar_solver]", "'1 2'"});
+  expect_invalid([] { parse_polar_solver("custom"); }, {"[NewtonSchulz]", "one step"});
+  expect_invalid([] { parse_polar_solver("muon(step=3)"); }, {"[parse_polar_solver]", "'step=3'"});
+  expect_invalid([] { parse_polar_solver("muon(steps=x)"); }, {"[parse_polar_solver]", "'x'"});
+  expect_invalid(
+      [] {
+        validate(PolarSolver(NewtonSchulz{.steps = {{1, 2, NAN}}}));
+      },
+      {"[NewtonSchulz]", "finite", "nan"});
+  Workspace workspace;
+  Matrix<float> x(2, 3), q(3, 2);
+  expect_invalid([&] { polar<float>(ExactPolar{}, x.view(), q.view(), workspace); },
+                 {"[polar]", "3x2", "2x3"});
+}
+
+}  // namespace
+}  // namespace normball::testing
