@@ -87,8 +87,7 @@ template <class Body>
 auto with_type(normball_dtype dtype, const Body& body) {
   if (dtype == NORMBALL_F32) return body(static_cast<float*>(nullptr));
   if (dtype == NORMBALL_F64) return body(static_cast<double*>(nullptr));
-  detail::invalid("normball", "dtype must be NORMBALL_F32 or NORMBALL_F64, got ",
-                  static_cast<int>(dtype));
+  detail::invalid("normball", "dtype must be NORMBALL_F32 or NORMBALL_F64, got ", dtype);
 }
 
 // value(matrix view) for a read-only matrix of the given type.

@@ -27,7 +27,9 @@ const char* normball_last_error(void);
 /* "0.1.0" */
 const char* normball_version(void);
 
-typedef enum normball_dtype { NORMBALL_F32 = 0, NORMBALL_F64 = 1 } normball_dtype;
+/* An int, so that a wrong value from another language can be refused. */
+typedef int normball_dtype;
+enum { NORMBALL_F32 = 0, NORMBALL_F64 = 1 };
 
 /* One parameter tensor, row-major. */
 typedef struct normball_layer {

@@ -405,7 +405,7 @@ static void test_create_refuses(void) {
                 "out must not be null");
   CHECK_INVALID(normball_create("cliped_scion", NORMBALL_F32, &good, 1, &options, &out),
                 "unknown method 'cliped_scion'; did you mean 'clipped_scion'?");
-  CHECK_INVALID(normball_create("ggnc", (normball_dtype)7, &good, 1, &options, &out),
+  CHECK_INVALID(normball_create("ggnc", 7, &good, 1, &options, &out),
                 "dtype must be NORMBALL_F32 or NORMBALL_F64, got 7");
 
   layer.norm = "spektral";
@@ -520,7 +520,7 @@ static void test_single_norms(void) {
 }
 
 static void test_single_norms_refuse(void) {
-  const normball_dtype bad_dtype = (normball_dtype)-1;
+  const normball_dtype bad_dtype = -1;
   double d[] = {1, 2}, out[2], value = 0;
   CHECK_INVALID(normball_lmo(NULL, NORMBALL_F64, d, 1, 2, out, NULL), "norm must not be null");
   CHECK_INVALID(normball_lmo("sing", NORMBALL_F64, d, 1, 2, out, NULL), "did you mean 'sign'?");
