@@ -206,9 +206,9 @@ void add_direction(Geometry geometry, ConstMatrixView<T> d, const Direction<T>& 
   const auto& kernel = kernels<T>();
   switch (geometry) {
     case Geometry::Frobenius: {
-      const auto [a, b] = reciprocal(*direction.lengths);
+      const Reciprocal inverse = reciprocal(*direction.lengths);
       for_each_run(out, d, [&](T* to, const T* from, Index n) {
-        kernel.add_scaled(to, keep, from, a, b * factor, n);
+        kernel.add_scaled(to, keep, from, inverse.a, inverse.b * factor, n);
       });
       break;
     }

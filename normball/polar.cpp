@@ -100,8 +100,8 @@ NewtonSchulz newton_schulz(std::string_view preset, int steps) {
   const auto& all = presets();
   const auto found = std::ranges::find(all, preset, &Preset::name);
   if (found == all.end()) {
-    std::vector<std::string_view> names;
-    for (const auto& known : all) names.push_back(known.name);
+    std::vector<std::string_view> names(all.size());
+    std::ranges::transform(all, names.begin(), &Preset::name);
     detail::invalid("newton_schulz", unknown_name("preset", preset, names));
   }
   if (steps < 0) detail::invalid("newton_schulz", "steps must not be negative, got ", steps);
