@@ -309,7 +309,7 @@ TEST(Optimizer, ZeroGradientsChangeNothing) {
     const auto before = net.weights;
     const Method method =
         make_method(name, {.lr = 0.1, .alpha = 0.5, .rho = 1, .beta = 2, .l0 = 1, .l1 = 1});
-    const auto& report = Optimizer<double>(method, net.layers).step(net.parameters());
+    const auto report = Optimizer<double>(method, net.layers).step(net.parameters());
     EXPECT_FALSE(std::isnan(report.pairing));
     if (!method.constrained) {
       EXPECT_EQ(net.weights, before) << name;

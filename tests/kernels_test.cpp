@@ -1,0 +1,194 @@
+#include "normball/kernels.h"
+
+#include <limits>
+
+#include "testing.h"
+
+namespace normball::testing {
+namespace {
+
+template <class T>
+struct Variant {
+  const char* name;
+  const Kernels<T>* table;
+};
+
+// The variants this processor can run, each tested, not only the one chosen.
+template <class T>
+std::vector<Variant<T>> variants() {
+  const auto pick = [](const Kernels<float>& f, const Kernels<double>& d) {
+    if constexpr (std::is_same_v<T, float>) {
+      (void)d;
+      return &f;
+    } else {
+      (void)f;
+      return &d;
+    }
+  };
+  std::vector<Variant<T>> all = {
+      {"generic", pick(detail::kernels_generic_float(), detail::kernels_generic_double())}};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    all.push_back({"avx2", pick(detail::kernels_avx2_float(), detail::kernels_avx2_double())});
+  }
+  if (std::string(kernel_variant()) == "avx512") {
+    all.push_back(
+        {"avx512", pick(detail::kernels_avx512_float(), detail::kernels_avx512_double())});
+  }
+#endif
+  return all;
+}
+
+template <class T>
+class KernelVariants : public ::testing::Test {};
+using Types = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(KernelVariants, Types);
+
+TYPED_TEST(KernelVariants, AgreeWithPlainLoopsAtEveryLength) {
+  using T = TypeParam;
+  const double eps = static_cast<double>(std::numeric_limits<T>::epsilon());
+  for (const auto& [name, k] : variants<T>()) {
+    for (Index n = 0; n < 140; ++n) {
+      SCOPED_TRACE(::testing::Message() << name << " n " << n);
+      Random random(static_cast<std::uint64_t>(n));
+      const auto x = gaussian<T>(1, n + 1, random), y = gaussian<T>(1, n + 1, random);
+      const T *a = x.data.data() + 1, *b = y.data.data() + 1;  // not aligned
+      double abs = 0, squares = 0, max = 0, product = 0;
+      for (Index i = 0; i < n; ++i) {
+        const double u = a[i], v = b[i];
+        abs += std::abs(u);
+        squares += u * u;
+        max = std::max(max, std::abs(u));
+        product += u * v;
+      }
+      EXPECT_NEAR(k->sum_abs(a, n), abs, 1e-13 * abs);
+      EXPECT_NEAR(k->sum_squares(a, 3, n), 9 * squares, 1e-13 * 9 * squares);
+      EXPECT_EQ(k->max_abs(a, n), max);
+      EXPECT_NEAR(k->dot(a, b, n), product, 1e-13 * static_cast<double>(n + 1));
+      EXPECT_TRUE(k->all_finite(a, n));
+
+      const auto check = [&](const std::vector<T>& got, const auto& expected) {
+        for (Index i = 0; i < n; ++i) {
+          const double e = expected(static_cast<double>(a[i]), static_cast<double>(b[i]));
+          EXPECT_NEAR(static_cast<double>(got[static_cast<size_t>(i)]), e,
+                      2 * eps * (1 + std::abs(e)));
+        }
+      };
+      const std::vector<T> start(a, a + n);
+      auto out = start;
+      k->scale(out.data(), -2.5, n);
+      check(out, [](double u, double) { return -2.5 * u; });
+      out = start;
+      k->blend(out.data(), b, 0.3, n);
+      check(out, [](double u, double v) { return 0.3 * v + 0.7 * u; });
+      out = start;
+      k->blend(out.data(), b, 1, n);
+      EXPECT_EQ(out, std::vector<T>(b, b + n));
+      out = start;
+      k->add_scaled(out.data(), 0.5, b, 2, 0.25, n);
+      check(out, [](double u, double v) { return 0.5 * u + 0.5 * v; });
+      out = start;
+      k->add_signs(out.data(), 0.5, b, 2, n);
+      check(out, [](double u, double v) { return 0.5 * u + 2 * ((v > 0) - (v < 0)); });
+      const std::vector<double> by_column(static_cast<size_t>(n), 0.5), two(by_column.size(), 2);
+      out = start;
+      k->add_by_column(out.data(), 1, b, by_column.data(), two.data(), n);
+      check(out, [](double u, double v) { return u + v; });
+      std::vector<double> sums(static_cast<size_t>(n), 1);
+      k->add_squares(sums.data(), a, 2, n);
+      for (Index i = 0; i < n; ++i) {
+        const double u = a[i];
+        EXPECT_NEAR(sums[static_cast<size_t>(i)], 1 + 4 * u * u, 1e-14 * (1 + 4 * u * u));
+      }
+    }
+  }
+}
+
+TYPED_TEST(KernelVariants, FindEveryNonFiniteEntry) {
+  using T = TypeParam;
+  for (const auto& [name, k] : variants<T>()) {
+    for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+      for (Index at = 0; at < 70; ++at) {
+        std::vector<T> x(70, std::numeric_limits<T>::max());
+        EXPECT_TRUE(k->all_finite(x.data(), 70));
+        x[static_cast<size_t>(at)] = static_cast<T>(bad);
+        EXPECT_FALSE(k->all_finite(x.data(), 70)) << name << " at " << at;
+      }
+    }
+  }
+}
+
+TYPED_TEST(KernelVariants, DoNotReadTheOutputTheyOverwrite) {
+  using T = TypeParam;
+  for (const auto& [name, k] : variants<T>()) {
+    std::vector<T> out(40, std::numeric_limits<T>::quiet_NaN()), u(40, T(3));
+    const std::vector<double> ones(40, 1);
+    k->add_scaled(out.data(), 0, u.data(), 2, 1, 40);
+    EXPECT_EQ(out, std::vector<T>(40, T(6))) << name;
+    out.assign(40, std::numeric_limits<T>::quiet_NaN());
+    k->add_signs(out.data(), 0, u.data(), 2, 40);
+    EXPECT_EQ(out, std::vector<T>(40, T(2))) << name;
+    out.assign(40, std::numeric_limits<T>::quiet_NaN());
+    k->add_by_column(out.data(), 0, u.data(), ones.data(), ones.data(), 40);
+    EXPECT_EQ(out, u) << name;
+  }
+}
+
+TEST(L2Norm, NeitherOverflowsNorUnderflows) {
+  for (const double scale : {1.0, 1e300, 1e-300, 5e-324, 1e-160, 1e160}) {
+    const std::vector<double> x = {3 * scale, -4 * scale};
+    EXPECT_NEAR(l2_norm(x.data(), 2) / scale, 5, 1e-14) << scale;
+  }
+  const std::vector<float> huge = {3e38f, 3e38f};
+  EXPECT_NEAR(l2_norm(huge.data(), 2), 3e38 * std::sqrt(2.0), 1e32);
+}
+
+TEST(Reciprocal, IsInRangeForEveryPositiveLength) {
+  for (const double length : {5e-324, 1e-310, 1e-300, 1.0, 3.7, 1e300, 1.7e308}) {
+    const auto [a, b] = reciprocal(length);
+    EXPECT_TRUE(std::isfinite(a) && std::isfinite(b));
+    EXPECT_NEAR(length * a * b, 1, 1e-15) << length;
+  }
+  EXPECT_EQ(1 * reciprocal(0).a * reciprocal(0).b, 0);
+}
+
+TEST(Workspace, ReusesMemoryAndGrowsOnlyOnce) {
+  Workspace workspace;
+  for (int round = 0; round < 3; ++round) {
+    const Workspace::Frame frame(workspace);
+    const auto a = workspace.take<double>(100);
+    const auto b = workspace.take<float>(7);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data()) % 64, 0u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b.data()) % 64, 0u);
+    std::fill(a.begin(), a.end(), 1.0);
+    std::fill(b.begin(), b.end(), 2.0f);
+    {
+      const Workspace::Frame inner_frame(workspace);
+      const auto c = workspace.take<double>(1000);
+      std::fill(c.begin(), c.end(), 3.0);
+    }
+    EXPECT_EQ(a[99], 1.0);
+    EXPECT_EQ(b[6], 2.0f);
+  }
+  EXPECT_EQ(workspace.high_water(), 832u + 64 + 8000);
+}
+
+TEST(Random, IsReproducibleAndHasTheRightMoments) {
+  Random a(42), b(42);
+  EXPECT_EQ(a.next(), b.next());
+  EXPECT_EQ(Random(0).next(), 0xe220a8397b1dcdafu);  // the reference value of SplitMix64
+  double mean = 0, square = 0, uniform = 0;
+  constexpr int n = 200000;
+  for (int i = 0; i < n; ++i) {
+    const double x = a.normal();
+    mean += x / n;
+    square += x * x / n;
+    uniform += a.uniform() / n;
+  }
+  EXPECT_NEAR(mean, 0, 0.01);
+  EXPECT_NEAR(square, 1, 0.015);
+  EXPECT_NEAR(uniform, 0.5, 0.004);
+}
+
+}  // namespace
+}  // namespace normball::testing
