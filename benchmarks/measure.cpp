@@ -1,0 +1,163 @@
+#include "benchmarks/measure.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+
+#include "normball/blas.h"
+#include "normball/error.h"
+#include "normball/optimizer.h"
+#include "normball/parallel.h"
+
+namespace normball::benchmarks {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double time_once(const std::function<void()>& body) {
+  const double start = now();
+  body();
+  return now() - start;
+}
+
+std::vector<float> gaussian(Index size, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(static_cast<size_t>(size));
+  for (float& value : values) value = static_cast<float>(random.normal());
+  return values;
+}
+
+double polar_flops(Index rows, Index cols) {
+  const double n = static_cast<double>(std::min(rows, cols));
+  return 3 * n * n * static_cast<double>(std::max(rows, cols));
+}
+
+}  // namespace
+
+double best_seconds(int rounds, const std::function<void()>& body) {
+  constexpr double shortest_round = 0.02;
+  const double first = time_once(body);
+  const int repeats = std::max(1, static_cast<int>(shortest_round / std::max(first, 1e-9)));
+  double best = repeats == 1 ? first : HUGE_VAL;
+  for (int round = repeats == 1 ? 1 : 0; round < rounds; ++round) {
+    best = std::min(best, time_once([&] {
+                            for (int i = 0; i < repeats; ++i) body();
+                          }) / repeats);
+  }
+  return best;
+}
+
+MachineLimits measure_limits(int threads, int rounds) {
+  MachineLimits limits;
+  constexpr Index n = 1536;
+  const auto a = gaussian(n * n, 1), b = gaussian(n * n, 2);
+  std::vector<float> c(a.size());
+  const int saved = omp_get_max_threads();
+  omp_set_num_threads(threads);
+  const double product = best_seconds(rounds, [&] {
+    blas::gemm<float>(1, ConstMatrixView<float>(a.data(), n, n), blas::Op::None,
+                      ConstMatrixView<float>(b.data(), n, n), blas::Op::None, 0,
+                      MatrixView<float>(c.data(), n, n));
+  });
+  omp_set_num_threads(saved);
+  limits.sgemm_flops = 2.0 * n * n * n / product;
+
+  constexpr Index megabytes = 64;
+  const std::vector<char> from(megabytes << 20, 1);
+  std::vector<char> to(from.size());
+  const double copying = best_seconds(rounds, [&] {
+    parallel_for(megabytes, threads,
+                 [&](Index i, int) { std::memcpy(&to[i << 20], &from[i << 20], 1 << 20); });
+  });
+  limits.copy_bytes = 2.0 * static_cast<double>(from.size()) / copying;
+  return limits;
+}
+
+LmoTask::LmoTask(Index rows, Index cols, PolarSolver solver, int threads)
+    : solver_(std::move(solver)),
+      threads_(threads),
+      rows_(rows),
+      cols_(cols),
+      x_(gaussian(rows * cols, 7)),
+      q_(x_.size()) {
+  run();
+  workspace_.reserve(workspace_.high_water());
+}
+
+void LmoTask::run() {
+  polar<float>(solver_, {x_.data(), rows_, cols_}, {q_.data(), rows_, cols_}, workspace_);
+}
+
+double LmoTask::orthogonality_error() {
+  return polar_error<float>({x_.data(), rows_, cols_}, {q_.data(), rows_, cols_}, workspace_)
+      .orthogonality;
+}
+
+double LmoTask::floor_seconds(const MachineLimits& limits) const {
+  return polar_flops(rows_, cols_) / limits.sgemm_flops;
+}
+
+struct StepTask::Impl {
+  std::vector<Layer> layers;
+  std::vector<std::vector<float>> weights, gradients;
+  std::vector<Parameter<float>> parameters;
+  std::unique_ptr<Optimizer<float>> optimizer;
+};
+
+StepTask::StepTask(const ParameterSet& set, const PolarSolver& solver, int threads, bool light)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->layers = set.layers;
+  std::uint64_t seed = 0;
+  for (auto& layer : impl_->layers) {
+    if (auto* spectral = std::get_if<Spectral>(&layer.norm)) spectral->solver = solver;
+    impl_->weights.push_back(gaussian(layer.shape.size(), ++seed));
+    impl_->gradients.push_back(gaussian(layer.shape.size(), ++seed));
+  }
+  for (size_t l = 0; l < impl_->layers.size(); ++l) {
+    const Shape& shape = impl_->layers[l].shape;
+    impl_->parameters.push_back({{impl_->weights[l].data(), shape.rows, shape.cols},
+                                 {impl_->gradients[l].data(), shape.rows, shape.cols}});
+  }
+  impl_->optimizer = std::make_unique<Optimizer<float>>(
+      unconstrained_clipped_scion(0.00036, 0.1, 600), impl_->layers,
+      Execution{.threads = threads, .overwrite_gradients = !light, .light = light});
+}
+
+StepTask::~StepTask() = default;
+
+void StepTask::run() { impl_->optimizer->step(impl_->parameters); }
+
+double StepTask::floor_seconds(const MachineLimits& limits) const {
+  double seconds = 0;
+  for (const auto& layer : impl_->layers) {
+    const double bytes = static_cast<double>(layer.shape.size()) * sizeof(float);
+    seconds += 3 * 2 * bytes / limits.copy_bytes;  // gradient, average and weight
+    if (std::holds_alternative<Spectral>(layer.norm)) {
+      seconds += polar_flops(layer.shape.rows, layer.shape.cols) / limits.sgemm_flops;
+    }
+  }
+  return seconds;
+}
+
+std::pair<Index, Index> parse_shape(std::string_view text) {
+  const auto cross = text.find('x');
+  Index sides[2] = {0, 0};
+  const std::string_view parts[2] = {text.substr(0, cross),
+                                     cross == text.npos ? "" : text.substr(cross + 1)};
+  for (int i = 0; i < 2; ++i) {
+    const auto& part = parts[i];
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), sides[i]);
+    if (error != std::errc() || end != part.data() + part.size() || sides[i] < 1) {
+      detail::invalid("parse_shape", "a shape is <rows>x<cols>, for example 768x3072, got '", text,
+                      "'");
+    }
+  }
+  return {sides[0], sides[1]};
+}
+
+}  // namespace normball::benchmarks

@@ -1,0 +1,62 @@
+// What `normball bench` measures: the machine's limits, single LMOs, and whole steps.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "benchmarks/parameter_sets.h"
+#include "normball/polar.h"
+
+namespace normball::benchmarks {
+
+// The best of `rounds` timings in seconds; short bodies are repeated within a round.
+double best_seconds(int rounds, const std::function<void()>& body);
+
+// The rates that nothing on this machine can beat, with the given number of threads.
+struct MachineLimits {
+  double sgemm_flops = 0;  // float multiply-adds count as two
+  double copy_bytes = 0;   // read plus written bytes a second
+};
+MachineLimits measure_limits(int threads, int rounds);
+
+// One spectral LMO of a random Gaussian matrix.
+class LmoTask {
+ public:
+  LmoTask(Index rows, Index cols, PolarSolver solver, int threads);
+  void run();
+  double orthogonality_error();  // of the last result
+  // SYRK for the Gram matrix and one product, 3 n² m flops: no exact method does less.
+  double floor_seconds(const MachineLimits& limits) const;
+
+ private:
+  PolarSolver solver_;
+  int threads_;
+  Index rows_, cols_;
+  std::vector<float> x_, q_;
+  Workspace workspace_;
+};
+
+// One step of Unconstrained ClippedScion on random gradients.
+class StepTask {
+ public:
+  StepTask(const ParameterSet& set, const PolarSolver& solver, int threads, bool light = false);
+  ~StepTask();
+  StepTask(const StepTask&) = delete;
+  StepTask& operator=(const StepTask&) = delete;
+  void run();
+  // The LMOs' floors at the SGEMM rate, and one read and write of every buffer at the copy rate.
+  double floor_seconds(const MachineLimits& limits) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// "768x3072" -> (768, 3072)
+std::pair<Index, Index> parse_shape(std::string_view text);
+
+}  // namespace normball::benchmarks

@@ -1,0 +1,197 @@
+// `normball bench`: LMOs by shape and solver, steps by model, beside the machine's limits.
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "benchmarks/measure.h"
+#include "cli/commands.h"
+#include "cli/table.h"
+#include "normball/error.h"
+#include "normball/kernels.h"
+#include "normball/parallel.h"
+
+namespace normball::cli {
+namespace {
+
+using benchmarks::LmoTask;
+using benchmarks::MachineLimits;
+using benchmarks::StepTask;
+using nlohmann::json;
+
+struct Options {
+  std::vector<std::string> shapes = {"64x64",   "64x576",   "256x256",  "256x2304", "512x512",
+                                     "768x768", "768x3072", "3072x768", "2048x2048"};
+  std::vector<std::string> solvers = {"exact", "muon", "polar_express"};
+  std::vector<std::string> models = {"gpt2-124m", "airbench", "vit-base"};
+  int threads = 0;
+  int rounds = 5;
+  std::string json_file;
+  bool requests = false;
+};
+
+class Bench {
+ public:
+  explicit Bench(const Options& options) : options_(options) {
+    threads_ = options.threads > 0 ? options.threads : default_threads();
+  }
+
+  void run() {
+    for (const auto& shape : options_.shapes) benchmarks::parse_shape(shape);
+    for (const auto& solver : options_.solvers) parse_polar_solver(solver);
+    for (const auto& model : options_.models) benchmarks::parameter_set(model);
+    std::ofstream file;
+    if (!options_.json_file.empty()) {
+      file.open(options_.json_file);
+      if (!file) detail::invalid("bench", "cannot write '", options_.json_file, "'");
+    }
+    measure_limits();
+    measure_lmos();
+    measure_steps();
+    if (file.is_open()) {
+      file << result_.dump(2) << '\n';
+      if (!file.flush()) detail::invalid("bench", "cannot write '", options_.json_file, "'");
+      std::cout << "\nwritten to " << options_.json_file << '\n';
+    }
+  }
+
+ private:
+  void measure_limits() {
+    limits_ = benchmarks::measure_limits(threads_, options_.rounds);
+    std::cout << "This machine with " << threads_ << (threads_ == 1 ? " thread" : " threads")
+              << ", float32, best of " << options_.rounds << ": SGEMM "
+              << format("%.0f", limits_.sgemm_flops / 1e9) << " GF/s, memory copy "
+              << format("%.1f", limits_.copy_bytes / 1e9) << " GB/s, kernels " << kernel_variant()
+              << ".\n";
+    result_["threads"] = threads_;
+    result_["rounds"] = options_.rounds;
+    result_["sgemm_flops"] = limits_.sgemm_flops;
+    result_["copy_bytes_per_second"] = limits_.copy_bytes;
+    result_["kernels"] = kernel_variant();
+  }
+
+  void measure_lmos() {
+    if (options_.shapes.empty()) return;
+    std::cout << "\nSpectral LMO of a Gaussian matrix. The floor is SYRK plus one product at the "
+                 "SGEMM rate;\nthe error is ‖QQᵀ − I‖_F / √n.\n\n";
+    Table table({"shape", "solver", "time", "× floor", "error"});
+    for (const auto& shape : options_.shapes) {
+      const auto [rows, cols] = benchmarks::parse_shape(shape);
+      for (const auto& solver : options_.solvers) {
+        LmoTask task(rows, cols, parse_polar_solver(solver), threads_);
+        const double seconds = benchmarks::best_seconds(options_.rounds, [&] { task.run(); });
+        const double floor = task.floor_seconds(limits_), error = task.orthogonality_error();
+        table.add({shape, solver, format("%.3f ms", seconds * 1e3), format("%.2f", seconds / floor),
+                   format("%.1e", error)});
+        result_["lmo"].push_back({{"shape", shape},
+                                  {"solver", solver},
+                                  {"seconds", seconds},
+                                  {"floor_seconds", floor},
+                                  {"orthogonality_error", error}});
+      }
+    }
+    table.print(std::cout);
+  }
+
+  void measure_steps() {
+    if (options_.models.empty()) return;
+    std::cout
+        << "\nA whole step of Unconstrained ClippedScion. The floor adds one read and write of "
+           "every\nbuffer at the copy rate.\n\n";
+    Table table({"model", "solver", "time", "× floor"});
+    for (const auto& model : options_.models) {
+      for (const auto& solver : options_.solvers) {
+        StepTask task(benchmarks::parameter_set(model), parse_polar_solver(solver), threads_);
+        task.run();
+        const double seconds =
+            benchmarks::best_seconds(std::min(options_.rounds, 3), [&] { task.run(); });
+        const double floor = task.floor_seconds(limits_);
+        table.add(
+            {model, solver, format("%.1f ms", seconds * 1e3), format("%.2f", seconds / floor)});
+        result_["step"].push_back(
+            {{"model", model}, {"solver", solver}, {"seconds", seconds}, {"floor_seconds", floor}});
+      }
+    }
+    table.print(std::cout);
+  }
+
+  Options options_;
+  int threads_;
+  MachineLimits limits_;
+  json result_;
+};
+
+// A line in, a time out, so that another program can interleave its own measurements with ours:
+//   lmo 768x3072 exact  |  step gpt2-124m exact  |  limits
+void serve_requests(int threads) {
+  std::string previous, line;
+  std::unique_ptr<LmoTask> lmo;
+  std::unique_ptr<StepTask> step;
+  while (std::getline(std::cin, line)) {
+    std::istringstream words(line);
+    std::string kind, what, solver = "exact";
+    words >> kind >> what >> solver;
+    const auto once = [](const std::function<void()>& body) {
+      return benchmarks::best_seconds(1, body);
+    };
+    const bool again = line == previous;
+    previous = line;
+    if (kind == "limits") {
+      const auto limits = benchmarks::measure_limits(threads, 5);
+      std::cout << limits.sgemm_flops << ' ' << limits.copy_bytes << std::endl;
+    } else if (kind == "lmo") {
+      const auto [rows, cols] = benchmarks::parse_shape(what);
+      if (!again) lmo = std::make_unique<LmoTask>(rows, cols, parse_polar_solver(solver), threads);
+      std::cout << once([&] { lmo->run(); }) << std::endl;
+    } else if (kind == "step") {
+      if (!again) {
+        step.reset();
+        step = std::make_unique<StepTask>(benchmarks::parameter_set(what),
+                                          parse_polar_solver(solver), threads);
+        step->run();
+      }
+      std::cout << once([&] { step->run(); }) << std::endl;
+    } else {
+      detail::invalid("bench",
+                      "a request is 'lmo <rows>x<cols> [solver]', 'step <model> [solver]' ",
+                      "or 'limits', got '", line, "'");
+    }
+  }
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  auto* bench = app.add_subcommand("bench", "Measure LMOs and optimizer steps on this machine");
+  bench->add_option("--shape", options->shapes, "Matrices, e.g. 768x3072; several allowed")
+      ->capture_default_str();
+  bench->add_option("--solver", options->solvers, "Polar solvers, e.g. exact muon svd")
+      ->capture_default_str();
+  bench->add_option("--model", options->models, "Parameter sets for whole steps")
+      ->capture_default_str();
+  bench->add_flag_callback(
+      "--no-lmo", [options] { options->shapes.clear(); }, "Only whole steps");
+  bench->add_flag_callback(
+      "--no-step", [options] { options->models.clear(); }, "Only LMOs");
+  bench->add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  bench->add_option("--rounds", options->rounds, "Timings, of which the best counts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  bench->add_option("--json", options->json_file, "Also write the results to this file");
+  bench->add_flag("--requests", options->requests,
+                  "Read 'lmo <shape> [solver]', 'step <model> [solver]' or 'limits' from standard "
+                  "input and answer each with a time in seconds");
+  bench->callback([options] {
+    if (options->requests) {
+      serve_requests(options->threads > 0 ? options->threads : default_threads());
+    } else {
+      Bench(*options).run();
+    }
+  });
+}
+
+}  // namespace normball::cli

@@ -1,0 +1,10 @@
+// The subcommands of `normball`: each adds itself to the application.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace normball::cli {
+
+void add_bench_command(CLI::App& app);
+
+}  // namespace normball::cli

@@ -1,0 +1,43 @@
+#include "cli/table.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace normball::cli {
+namespace {
+
+// Characters, not bytes: the tables have signs like × in them.
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+void Table::print(std::ostream& out) const {
+  std::vector<size_t> widths(rows_.front().size());
+  for (const auto& row : rows_) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  }
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    for (size_t i = 0; i < rows_[r].size(); ++i) {
+      const std::string padding(widths[i] - width_of(rows_[r][i]), ' ');
+      out << (i == 0 ? "  " : "   ") << (i == 0 ? rows_[r][i] + padding : padding + rows_[r][i]);
+    }
+    out << '\n';
+    if (r > 0) continue;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      out << (i == 0 ? "  " : "   ");
+      for (size_t k = 0; k < widths[i]; ++k) out << "─";
+    }
+    out << '\n';
+  }
+}
+
+std::string format(const char* pattern, double value) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, pattern, value);  // NOLINT: patterns are ours
+  return buffer;
+}
+
+}  // namespace normball::cli
