@@ -65,11 +65,13 @@ MethodOptions to_method_options(const normball_options& in) {
   };
   MethodOptions options{.rho = given(in.rho),
                         .beta = given(in.beta),
-                        .l0 = given(in.l0),
-                        .l1 = given(in.l1),
                         .short_step = parse_short_step(in.short_step ? in.short_step : "plain")};
   if (in.lr != 0) options.lr = in.lr;
   if (in.alpha != 0) options.alpha = in.alpha;
+  if (in.l0 != 0 || in.l1 != 0) {
+    options.l0 = in.l0;
+    options.l1 = in.l1;
+  }
   return options;
 }
 
@@ -85,8 +87,7 @@ template <class Body>
 auto with_type(normball_dtype dtype, const Body& body) {
   if (dtype == NORMBALL_F32) return body(static_cast<float*>(nullptr));
   if (dtype == NORMBALL_F64) return body(static_cast<double*>(nullptr));
-  detail::invalid("normball", "dtype must be NORMBALL_F32 or NORMBALL_F64, got ",
-                  static_cast<int>(dtype));
+  detail::invalid("normball", "dtype must be NORMBALL_F32 or NORMBALL_F64, got ", dtype);
 }
 
 // value(matrix view) for a read-only matrix of the given type.

@@ -15,7 +15,7 @@ extern "C" {
 
 typedef enum normball_status {
   NORMBALL_OK = 0,
-  NORMBALL_INVALID_ARGUMENT = 1, /* nothing was changed */
+  NORMBALL_INVALID_ARGUMENT = 1, /* no weight was changed */
   NORMBALL_NON_FINITE = 2,       /* NaN or infinity in a gradient; nothing was changed */
   NORMBALL_OUT_OF_MEMORY = 3,
   NORMBALL_ERROR = 4
@@ -27,7 +27,9 @@ const char* normball_last_error(void);
 /* "0.1.0" */
 const char* normball_version(void);
 
-typedef enum normball_dtype { NORMBALL_F32 = 0, NORMBALL_F64 = 1 } normball_dtype;
+/* An int, so that a wrong value from another language can be refused. */
+typedef int normball_dtype;
+enum { NORMBALL_F32 = 0, NORMBALL_F64 = 1 };
 
 /* One parameter tensor, row-major. */
 typedef struct normball_layer {
@@ -44,7 +46,7 @@ typedef struct normball_options {
   double alpha; /* weight of the newest gradient, in (0, 1] */
   double rho;   /* clipping threshold on s */
   double beta;  /* radius, for "s3cg" */
-  double l0;    /* for "adaptive_sd" */
+  double l0;    /* for "adaptive_sd", where one of l0 and l1 may be zero */
   double l1;
   const char* short_step;  /* "plain" (default), "norm" or "diameter" */
   int threads;             /* 0: OpenMP's default */

@@ -115,7 +115,12 @@ template <class T>
 const StepReport& Optimizer<T>::step(std::span<const Parameter<T>> parameters) {
   prepare(parameters);
   if (report_.skipped) return report_;
-  return apply(eta(report_.pairing));
+  try {
+    return apply(eta(report_.pairing));
+  } catch (...) {
+    abandon();  // or every later step would be refused
+    throw;
+  }
 }
 
 template <class T>
@@ -129,7 +134,8 @@ const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>> parameters
   report_.step = step_;
   report_.lr = method_.lr.at(step_);
   report_.gamma = report_.lr / rho(method_.rule);
-  report_.eta = 0;
+  report_.pairing = report_.wolfe_gap = report_.direction_norm = report_.eta = 0;
+  std::ranges::fill(report_.layers, LayerReport{});
   report_.clipped = false;
   report_.skipped = !gradients_finite();
   if (report_.skipped) {
