@@ -103,26 +103,38 @@ double evaluate(normball_dtype dtype, const void* x, int64_t rows, int64_t cols,
 }  // namespace
 }  // namespace normball
 
+namespace normball {
+namespace {
+
+template <class T>
+struct Handle {
+  Optimizer<T> optimizer;
+  std::vector<Parameter<T>> parameters = {};  // of the last step, for their memory
+};
+
+}  // namespace
+}  // namespace normball
+
 struct normball_optimizer {
-  std::variant<normball::Optimizer<float>, normball::Optimizer<double>> optimizer;
-  std::vector<std::string> names;  // of the state's buffers; the C caller holds pointers to them
+  std::variant<normball::Handle<float>, normball::Handle<double>> handle;
+  std::vector<std::string> names = {};  // of the state's buffers; the caller holds pointers to them
 };
 
 namespace normball {
 namespace {
 
 template <class T>
-void step_with(Optimizer<T>& optimizer, void* const* weights, void* const* gradients,
+void step_with(Handle<T>& handle, void* const* weights, void* const* gradients,
                normball_report* out) {
-  std::vector<Parameter<T>> parameters;
-  for (size_t l = 0; l < optimizer.layers().size(); ++l) {
-    const Shape& shape = optimizer.layers()[l].shape;
+  handle.parameters.clear();
+  for (size_t l = 0; l < handle.optimizer.layers().size(); ++l) {
+    const Shape& shape = handle.optimizer.layers()[l].shape;
     const MatrixView<T> weight(static_cast<T*>(weights[l]), shape.rows, shape.cols);
     const MatrixView<T> gradient(static_cast<T*>(gradients[l]), shape.rows, shape.cols);
-    parameters.push_back(gradients[l] ? Parameter<T>{weight, gradient}
-                                      : Parameter<T>::without_gradient(weight));
+    handle.parameters.push_back(gradients[l] ? Parameter<T>{weight, gradient}
+                                             : Parameter<T>::without_gradient(weight));
   }
-  const StepReport& report = optimizer.step(parameters);
+  const StepReport& report = handle.optimizer.step(handle.parameters);
   if (out == nullptr) return;
   *out = {.step = report.step,
           .pairing = report.pairing,
@@ -168,7 +180,7 @@ normball_status normball_create(const char* method, normball_dtype dtype,
     *out = with_type(dtype, [&](auto* type) {
       using T = std::remove_pointer_t<decltype(type)>;
       return new normball_optimizer{
-          Optimizer<T>(made, to_layers(layers, layer_count), to_execution(*options)), {}};
+          Handle<T>{Optimizer<T>(made, to_layers(layers, layer_count), to_execution(*options))}};
     });
   });
 }
@@ -181,14 +193,14 @@ normball_status normball_step(normball_optimizer* optimizer, void* const* weight
     require(optimizer, "normball_step", "optimizer");
     require(weights, "normball_step", "weights");
     require(gradients, "normball_step", "gradients");
-    std::visit([&](auto& o) { step_with(o, weights, gradients, report); }, optimizer->optimizer);
+    std::visit([&](auto& h) { step_with(h, weights, gradients, report); }, optimizer->handle);
   });
 }
 
 normball_status normball_set_lr(normball_optimizer* optimizer, double lr) {
   return guarded([&] {
     require(optimizer, "normball_set_lr", "optimizer");
-    std::visit([&](auto& o) { o.set_lr(lr); }, optimizer->optimizer);
+    std::visit([&](auto& h) { h.optimizer.set_lr(lr); }, optimizer->handle);
   });
 }
 
@@ -196,7 +208,7 @@ normball_status normball_state_count(normball_optimizer* optimizer, size_t* coun
   return guarded([&] {
     require(optimizer, "normball_state_count", "optimizer");
     require(count, "normball_state_count", "count");
-    *count = std::visit([](auto& o) { return o.state().size(); }, optimizer->optimizer);
+    *count = std::visit([](auto& h) { return h.optimizer.state().size(); }, optimizer->handle);
   });
 }
 
@@ -205,8 +217,8 @@ normball_status normball_state_buffer(normball_optimizer* optimizer, size_t inde
   return guarded([&] {
     require(optimizer, "normball_state_buffer", "optimizer");
     std::visit(
-        [&](auto& o) {
-          const auto state = o.state();
+        [&](auto& h) {
+          const auto state = h.optimizer.state();
           if (index >= state.size()) {
             detail::invalid("normball_state_buffer", "index must be below ", state.size(), ", got ",
                             index);
@@ -218,7 +230,7 @@ normball_status normball_state_buffer(normball_optimizer* optimizer, size_t inde
           if (data != nullptr) *data = state[index].view.data;
           if (elements != nullptr) *elements = static_cast<size_t>(state[index].view.size());
         },
-        optimizer->optimizer);
+        optimizer->handle);
   });
 }
 
@@ -226,14 +238,14 @@ normball_status normball_get_steps(const normball_optimizer* optimizer, int64_t*
   return guarded([&] {
     require(optimizer, "normball_get_steps", "optimizer");
     require(steps, "normball_get_steps", "steps");
-    *steps = std::visit([](const auto& o) { return o.steps_taken(); }, optimizer->optimizer);
+    *steps = std::visit([](const auto& h) { return h.optimizer.steps_taken(); }, optimizer->handle);
   });
 }
 
 normball_status normball_set_steps(normball_optimizer* optimizer, int64_t steps) {
   return guarded([&] {
     require(optimizer, "normball_set_steps", "optimizer");
-    std::visit([&](auto& o) { set_steps(o, steps); }, optimizer->optimizer);
+    std::visit([&](auto& h) { set_steps(h.optimizer, steps); }, optimizer->handle);
   });
 }
 

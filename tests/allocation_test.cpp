@@ -105,5 +105,27 @@ TEST(Allocation, NoneAfterTheFirstStepForEveryMethodAndSolver) {
   }
 }
 
+TEST(Allocation, NoneInTheCInterface) {
+  const int64_t dimensions[] = {60, 90};
+  const normball_layer layer{"w", dimensions, 2, "spectral", 1};
+  normball_options options;
+  normball_default_options(&options);
+  options.lr = 0.1;
+  options.rho = 5;
+  normball_optimizer* optimizer = nullptr;
+  ASSERT_EQ(normball_create("clipped_scion", NORMBALL_F32, &layer, 1, &options, &optimizer),
+            NORMBALL_OK);
+  Random random(1);
+  Matrix<float> weight(60, 90), gradient = gaussian<float>(60, 90, random);
+  void* weights[] = {weight.data.data()};
+  void* gradients[] = {gradient.data.data()};
+  normball_report report;
+  normball_step(optimizer, weights, gradients, &report);
+  const long before = allocations;
+  ASSERT_EQ(normball_step(optimizer, weights, gradients, &report), NORMBALL_OK);
+  EXPECT_EQ(allocations, before);
+  normball_destroy(optimizer);
+}
+
 }  // namespace
 }  // namespace normball::testing
