@@ -29,6 +29,7 @@ struct Options {
   int threads = 0;
   int rounds = 5;
   std::string json_file;
+  bool light = false;
   bool requests = false;
 };
 
@@ -125,7 +126,8 @@ class Bench {
     Table table({"model", "solver", "time", "× floor", "memory"});
     for (const auto& model : options_.models) {
       for (const auto& solver : options_.solvers) {
-        StepTask task(benchmarks::parameter_set(model), parse_polar_solver(solver), threads_);
+        StepTask task(benchmarks::parameter_set(model), parse_polar_solver(solver), threads_,
+                      options_.light);
         task.run();
         const double seconds =
             benchmarks::best_seconds(std::min(options_.rounds, 3), [&] { task.run(); });
@@ -204,6 +206,7 @@ void add_bench_command(CLI::App& app) {
       "--no-pass", [options] { options->norms.clear(); }, "Leave passes out");
   bench->add_flag_callback(
       "--no-step", [options] { options->models.clear(); }, "Leave steps out");
+  bench->add_flag("--light", options->light, "Steps without state, in the light form");
   bench->add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
