@@ -98,7 +98,6 @@ LmoTask::LmoTask(Index rows, Index cols, PolarSolver solver, int threads)
       x_(gaussian(rows * cols, 7)),
       q_(x_.size()) {
   run();
-  workspace_.reserve(workspace_.high_water());
 }
 
 void LmoTask::run() {

@@ -13,13 +13,15 @@
 namespace normball {
 
 // A stack of cache-line aligned blocks. take() hands out memory until the enclosing Frame ends.
-// What does not fit is allocated then; reserve(high_water()) afterwards makes later use free of it.
+// What does not fit is allocated then, and the next outermost Frame starts with room for all of it.
 class Workspace {
  public:
   class Frame {
    public:
     explicit Frame(Workspace& workspace)
-        : workspace_(workspace), used_(workspace.used_), spilled_(workspace.spill_.size()) {}
+        : workspace_(workspace), used_(workspace.used_), spilled_(workspace.spill_.size()) {
+      if (used_ == 0 && spilled_ == 0) workspace.reserve(workspace.high_water_);
+    }
     ~Frame() {
       workspace_.used_ = used_;
       workspace_.spill_.resize(spilled_);
@@ -36,6 +38,7 @@ class Workspace {
 
   void reserve(std::size_t bytes) {
     if (bytes > capacity_) {
+      block_.reset();  // before the next, so that both never exist at once
       block_ = allocate(bytes);
       capacity_ = bytes;
     }
