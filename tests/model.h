@@ -54,6 +54,13 @@ struct Model {
   }
 };
 
+// x - factor y
+inline Matrix<double> minus(const Matrix<double>& x, double factor, const Matrix<double>& y) {
+  Matrix<double> result = x;
+  for (size_t i = 0; i < x.data.size(); ++i) result.data[i] -= factor * y.data[i];
+  return result;
+}
+
 // One layer of every geometry.
 inline std::vector<Layer> every_norm() {
   const std::vector<Index> conv = {6, 2, 3, 3}, bias = {9};
