@@ -67,11 +67,12 @@ class Levels {
         closing_polynomial(degree, gram_, factor_, workspace_, side_.threads);
         plan.treatment = Treatment::Final;
       } else if (halley_steps < most_halley_steps &&
-                 halley_factor<T>(gram_, halley_steps > 0, factor_, workspace_)) {
+                 halley_factor<T>(gram_, halley_steps >= Tuning<T>::steps_to_lift, factor_,
+                                  workspace_)) {
         ++halley_steps;
         plan.treatment = Treatment::Clean;
       } else {
-        plan = tridiagonal_factor(halley_steps > 0);
+        plan = tridiagonal_factor(halley_steps >= Tuning<T>::steps_to_lift);
       }
       singular_ = singular_ || plan.singular;
       done = plan.treatment == Treatment::Final || plan.treatment == Treatment::Zero;

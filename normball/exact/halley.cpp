@@ -72,10 +72,10 @@ double largest_bound(ConstMatrixView<T> r, Workspace& workspace) {
   return std::min(trace, *std::ranges::max_element(sums));
 }
 
-// The pivots of the Cholesky factor of I + c r / top stand for its eigenvalues.
+// The pivots of the Cholesky factor of I + c r / top stand for its eigenvalues, which they exceed.
 template <class T>
 bool many_are_small(ConstMatrixView<T> u, double c) {
-  const double threshold = 1 + 4 * c * Tuning<T>::clean_ratio(u.rows);
+  const double threshold = std::max(100.0, 4 * c * Tuning<T>::clean_ratio(u.rows));
   Index small = 0;
   for (Index i = 0; i < u.rows; ++i) {
     const double pivot = u(i, i);
@@ -88,14 +88,14 @@ bool many_are_small(ConstMatrixView<T> u, double c) {
 
 // (a + b R)(I + c R)⁻¹ = b/c I + (a - b/c)(I + c R)⁻¹, with R scaled by its bound `top`.
 template <class T>
-bool halley_factor(ConstMatrixView<T> r, bool again, MatrixView<T> p, Workspace& workspace) {
+bool halley_factor(ConstMatrixView<T> r, bool lifted, MatrixView<T> p, Workspace& workspace) {
   const double top = largest_bound(r, workspace);
   if (!(top > 0)) return false;
   constexpr double least = Tuning<T>::least;  // keeps c times the noise of R below 1
   Halley h(least);
   if (!factor_shifted(h.c / top, r, p) || !many_are_small<T>(p, h.c)) return false;
   const double lambda = (smallest_eigenvalue<T>(p, workspace) - 1) / h.c;
-  if (again && lambda < 2 * Tuning<T>::noise) return false;
+  if (lifted && lambda < 2 * Tuning<T>::noise) return false;
   const double l = std::min(0.3, 0.7 * std::sqrt(std::max(0.0, lambda)));
   if (l > 1.5 * least) {
     h = Halley(l);

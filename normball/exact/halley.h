@@ -8,9 +8,9 @@ namespace normball::detail {
 
 // p <- the factor of one dynamically weighted Halley step x <- p x for the Gram matrix r (upper
 // triangles). False where too few directions are small and another treatment is cheaper, or where,
-// on a second step (`again`), the smallest are still at noise level: they are zero. p is then
+// after enough steps (`lifted`), the smallest are still at noise level: they are zero. p is then
 // destroyed.
 template <class T>
-bool halley_factor(ConstMatrixView<T> r, bool again, MatrixView<T> p, Workspace& workspace);
+bool halley_factor(ConstMatrixView<T> r, bool lifted, MatrixView<T> p, Workspace& workspace);
 
 }  // namespace normball::detail

@@ -68,7 +68,7 @@ Plan make_plan(const Tridiagonal<T>& t, bool may_deflate, bool lifted) {
   while (shifts[at_clean] > clean_ratio) ++at_clean;
 
   plan.low = low * plan.high;
-  if (low >= Tune::final_ratio) {
+  if (low >= Tune::final_ratio && !plan.singular) {
     plan.treatment = Treatment::Final;
   } else if (low >= clean_ratio || counts[at_clean] == 0) {
     plan.treatment = Treatment::Clean;

@@ -24,7 +24,7 @@ struct Plan {
 // More directions are not worth splitting off.
 constexpr Index most_deflated(Index n) { return n / 5; }
 
-// `lifted`: a Halley step has lifted all that is not zero to rounding above the noise.
+// `lifted`: Halley steps have lifted all that is not zero to rounding above the noise.
 template <class T>
 Plan make_plan(const Tridiagonal<T>& t, bool may_deflate, bool lifted);
 

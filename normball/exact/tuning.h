@@ -18,8 +18,9 @@ struct Tuning<float> {
   static constexpr double final_ratio = 0.02;  // λmin / λmax from which one level is exact
   // ... from which the closing step repairs what one level leaves.
   static double clean_ratio(Index n) { return 4e-5 * std::sqrt(1 + static_cast<double>(n) / 256); }
-  static constexpr double accept = 1e-5;  // ‖I - R‖ that needs no closing step
-  static constexpr double least = 6e-5;   // smallest singular value a Halley step is tuned for
+  static constexpr double accept = 1e-5;   // ‖I - R‖ that needs no closing step
+  static constexpr double least = 6e-5;    // smallest singular value a Halley step is tuned for
+  static constexpr int steps_to_lift = 2;  // Halley steps after which noise is zero
   static constexpr double grid_decades = 8;
 };
 
@@ -30,7 +31,8 @@ struct Tuning<double> {
   static constexpr double final_ratio = 1e-3;
   static double clean_ratio(Index) { return 1e-9; }
   static constexpr double accept = 5e-13;
-  static constexpr double least = 1e-7;
+  static constexpr double least = 1e-6;
+  static constexpr int steps_to_lift = 1;
   static constexpr double grid_decades = 16;
 };
 
