@@ -101,7 +101,8 @@ LmoTask::LmoTask(Index rows, Index cols, PolarSolver solver, int threads)
 }
 
 void LmoTask::run() {
-  polar<float>(solver_, {x_.data(), rows_, cols_}, {q_.data(), rows_, cols_}, workspace_);
+  polar<float>(solver_, {x_.data(), rows_, cols_}, {q_.data(), rows_, cols_}, workspace_, nullptr,
+               threads_);
 }
 
 double LmoTask::orthogonality_error() {

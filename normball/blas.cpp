@@ -7,19 +7,30 @@
 #include "normball/error.h"
 
 // Fortran's calling convention: everything by pointer, the lengths of strings at the end by value.
-#define NORMBALL_DECLARE(p, T)                                                                    \
-  void p##gemm_(const char*, const char*, const int*, const int*, const int*, const T*, const T*, \
-                const int*, const T*, const int*, const T*, T*, const int*, size_t, size_t);      \
-  void p##syrk_(const char*, const char*, const int*, const int*, const T*, const T*, const int*, \
-                const T*, T*, const int*, size_t, size_t);                                        \
-  void p##symm_(const char*, const char*, const int*, const int*, const T*, const T*, const int*, \
-                const T*, const int*, const T*, T*, const int*, size_t, size_t);                  \
-  void p##gesdd_(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*,     \
-                 const int*, T*, const int*, int*, int*, size_t);                                 \
-  void p##gesvd_(const char*, const char*, const int*, const int*, T*, const int*, T*, T*,        \
-                 const int*, T*, const int*, T*, const int*, int*, size_t, size_t);               \
-  void p##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);               \
-  void p##orgqr_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*,    \
+#define NORMBALL_DECLARE(p, T)                                                                     \
+  void p##gemm_(const char*, const char*, const int*, const int*, const int*, const T*, const T*,  \
+                const int*, const T*, const int*, const T*, T*, const int*, size_t, size_t);       \
+  void p##syrk_(const char*, const char*, const int*, const int*, const T*, const T*, const int*,  \
+                const T*, T*, const int*, size_t, size_t);                                         \
+  void p##symm_(const char*, const char*, const int*, const int*, const T*, const T*, const int*,  \
+                const T*, const int*, const T*, T*, const int*, size_t, size_t);                   \
+  void p##syr2k_(const char*, const char*, const int*, const int*, const T*, const T*, const int*, \
+                 const T*, const int*, const T*, T*, const int*, size_t, size_t);                  \
+  void p##gemv_(const char*, const int*, const int*, const T*, const T*, const int*, const T*,     \
+                const int*, const T*, T*, const int*, size_t);                                     \
+  void p##trsv_(const char*, const char*, const char*, const int*, const T*, const int*, T*,       \
+                const int*, size_t, size_t, size_t);                                               \
+  void p##potrf_(const char*, const int*, T*, const int*, int*, size_t);                           \
+  void p##potri_(const char*, const int*, T*, const int*, int*, size_t);                           \
+  void p##stemr_(const char*, const char*, const int*, T*, T*, const T*, const T*, const int*,     \
+                 const int*, int*, T*, T*, const int*, const int*, int*, int*, T*, const int*,     \
+                 int*, const int*, int*, size_t, size_t);                                          \
+  void p##gesdd_(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*,      \
+                 const int*, T*, const int*, int*, int*, size_t);                                  \
+  void p##gesvd_(const char*, const char*, const int*, const int*, T*, const int*, T*, T*,         \
+                 const int*, T*, const int*, T*, const int*, int*, size_t, size_t);                \
+  void p##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);                \
+  void p##orgqr_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*,     \
                  int*);
 extern "C" {
 NORMBALL_DECLARE(s, float)
@@ -39,6 +50,12 @@ struct Fortran;
     static constexpr auto gemm = &p##gemm_;   \
     static constexpr auto syrk = &p##syrk_;   \
     static constexpr auto symm = &p##symm_;   \
+    static constexpr auto syr2k = &p##syr2k_; \
+    static constexpr auto gemv = &p##gemv_;   \
+    static constexpr auto trsv = &p##trsv_;   \
+    static constexpr auto potrf = &p##potrf_; \
+    static constexpr auto potri = &p##potri_; \
+    static constexpr auto stemr = &p##stemr_; \
     static constexpr auto gesdd = &p##gesdd_; \
     static constexpr auto gesvd = &p##gesvd_; \
     static constexpr auto geqrf = &p##geqrf_; \
@@ -78,17 +95,40 @@ int work_length(T query) {
          1;
 }
 
-}  // namespace
-
 template <class T>
-void gemm(T alpha, ConstMatrixView<T> a, Op op_a, ConstMatrixView<T> b, Op op_b, T beta,
-          MatrixView<T> c) {
+void call_gemm(T alpha, ConstMatrixView<T> a, Op op_a, ConstMatrixView<T> b, Op op_b, T beta,
+               MatrixView<T> c) {
   const int m = to_int(c.cols), n = to_int(c.rows);
   const int k = to_int(op_a == Op::None ? a.cols : a.rows);
   if (m == 0 || n == 0) return;
   const int lda = leading(a), ldb = leading(b), ldc = leading(c);
   Fortran<T>::gemm(flag(op_b), flag(op_a), &m, &n, &k, &alpha, b.data, &ldb, a.data, &lda, &beta,
                    c.data, &ldc, 1, 1);
+}
+
+}  // namespace
+
+template <class T>
+void gemm(T alpha, ConstMatrixView<T> a, Op op_a, ConstMatrixView<T> b, Op op_b, T beta,
+          MatrixView<T> c) {
+  // OpenBLAS 0.3.21 on AVX-512 has a kernel for small products that calls malloc where up to half a
+  // vector of columns is left over and the inner dimension has two vectors or more. Those columns
+  // are computed apart, with the inner dimension in pieces.
+  constexpr Index lanes = 64 / sizeof(T), longest = 2 * lanes - 1;
+  const Index inner = a.cols, tail = c.cols % lanes;
+  const bool small =
+      static_cast<double>(c.rows) * static_cast<double>(c.cols) * static_cast<double>(inner) <= 1e6;
+  if (op_a == Op::Transpose || op_b == Op::Transpose || !small || inner <= longest || tail == 0 ||
+      tail > lanes / 2) {
+    return call_gemm(alpha, a, op_a, b, op_b, beta, c);
+  }
+  const Index even = c.cols - tail;
+  call_gemm(alpha, a, op_a, b.block(0, 0, inner, even), op_b, beta, c.block(0, 0, c.rows, even));
+  for (Index k = 0; k < inner; k += longest) {
+    const Index depth = std::min(longest, inner - k);
+    call_gemm(alpha, a.block(0, k, a.rows, depth), op_a, b.block(k, even, depth, tail), op_b,
+              k == 0 ? beta : T(1), c.block(0, even, c.rows, tail));
+  }
 }
 
 template <class T>
@@ -98,6 +138,23 @@ void syrk(T alpha, ConstMatrixView<T> x, Op op, T beta, MatrixView<T> c) {
   if (n == 0) return;
   const int ldx = leading(x), ldc = leading(c);
   Fortran<T>::syrk("L", flipped(op), &n, &k, &alpha, x.data, &ldx, &beta, c.data, &ldc, 1, 1);
+}
+
+template <class T>
+void syr2k(T alpha, ConstMatrixView<T> a, ConstMatrixView<T> b, T beta, MatrixView<T> c) {
+  const int n = to_int(c.rows), k = to_int(a.rows);
+  if (n == 0) return;
+  const int lda = leading(a), ldb = leading(b), ldc = leading(c);
+  Fortran<T>::syr2k("L", "N", &n, &k, &alpha, a.data, &lda, b.data, &ldb, &beta, c.data, &ldc, 1,
+                    1);
+}
+
+template <class T>
+void gemv(T alpha, ConstMatrixView<T> a, Op op, const T* x, Index step, T beta, T* y) {
+  const int m = to_int(a.cols), n = to_int(a.rows);
+  if (m == 0 || n == 0) return;
+  const int lda = leading(a), incx = to_int(step), one = 1;
+  Fortran<T>::gemv(flipped(op), &m, &n, &alpha, a.data, &lda, x, &incx, &beta, y, &one, 1);
 }
 
 template <class T>
@@ -127,6 +184,46 @@ void mirror_upper(MatrixView<T> c) {
       }
     }
   }
+}
+
+template <class T>
+bool cholesky(MatrixView<T> s) {
+  const int n = to_int(s.rows), lds = leading(s);
+  int info = 0;
+  Fortran<T>::potrf("L", &n, s.data, &lds, &info, 1);
+  return info == 0;
+}
+
+template <class T>
+bool invert_cholesky(MatrixView<T> u) {
+  const int n = to_int(u.rows), ldu = leading(u);
+  int info = 0;
+  Fortran<T>::potri("L", &n, u.data, &ldu, &info, 1);
+  return info == 0;
+}
+
+template <class T>
+void solve_triangular(ConstMatrixView<T> u, Op op, T* x) {
+  const int n = to_int(u.rows), ldu = leading(u), one = 1;
+  Fortran<T>::trsv("L", flipped(op), "N", &n, u.data, &ldu, x, &one, 1, 1, 1);
+}
+
+template <class T>
+bool smallest_eigenpairs(std::span<T> diagonal, std::span<T> off_diagonal, std::span<T> values,
+                         MatrixView<T> vectors, Workspace& workspace) {
+  const Workspace::Frame frame(workspace);
+  const Index size = static_cast<Index>(diagonal.size());
+  const int n = to_int(size), first = 1, count = to_int(vectors.rows), ldz = leading(vectors);
+  const int lwork = 18 * n, liwork = 10 * n;  // what stemr documents
+  const auto work = workspace.take<T>(lwork), all_values = workspace.take<T>(size);
+  const auto iwork = workspace.take<int>(liwork), support = workspace.take<int>(2 * size);
+  const T unused = 0;
+  int found = 0, relative_accuracy = 1, info = 0;
+  Fortran<T>::stemr("V", "I", &n, diagonal.data(), off_diagonal.data(), &unused, &unused, &first,
+                    &count, &found, all_values.data(), vectors.data, &ldz, &count, support.data(),
+                    &relative_accuracy, work.data(), &lwork, iwork.data(), &liwork, &info, 1, 1);
+  std::copy_n(all_values.begin(), values.size(), values.begin());
+  return info == 0 && found == count;
 }
 
 template <class T>
@@ -200,14 +297,21 @@ void orthonormalize_rows(MatrixView<T> x, Workspace& workspace) {
   check("orgqr", info);
 }
 
-#define NORMBALL_INSTANTIATE(T)                                                            \
-  template void gemm(T, ConstMatrixView<T>, Op, ConstMatrixView<T>, Op, T, MatrixView<T>); \
-  template void syrk(T, ConstMatrixView<T>, Op, T, MatrixView<T>);                         \
-  template void symm_left(T, ConstMatrixView<T>, ConstMatrixView<T>, T, MatrixView<T>);    \
-  template void symm_right(T, ConstMatrixView<T>, ConstMatrixView<T>, T, MatrixView<T>);   \
-  template void mirror_upper(MatrixView<T>);                                               \
-  template void singular_values(MatrixView<T>, T*, Workspace&);                            \
-  template void svd(MatrixView<T>, MatrixView<T>, T*, MatrixView<T>, Workspace&);          \
+#define NORMBALL_INSTANTIATE(T)                                                              \
+  template void gemm(T, ConstMatrixView<T>, Op, ConstMatrixView<T>, Op, T, MatrixView<T>);   \
+  template void syrk(T, ConstMatrixView<T>, Op, T, MatrixView<T>);                           \
+  template void symm_left(T, ConstMatrixView<T>, ConstMatrixView<T>, T, MatrixView<T>);      \
+  template void symm_right(T, ConstMatrixView<T>, ConstMatrixView<T>, T, MatrixView<T>);     \
+  template void syr2k(T, ConstMatrixView<T>, ConstMatrixView<T>, T, MatrixView<T>);          \
+  template void gemv(T, ConstMatrixView<T>, Op, const T*, Index, T, T*);                     \
+  template bool cholesky(MatrixView<T>);                                                     \
+  template bool invert_cholesky(MatrixView<T>);                                              \
+  template void solve_triangular(ConstMatrixView<T>, Op, T*);                                \
+  template bool smallest_eigenpairs(std::span<T>, std::span<T>, std::span<T>, MatrixView<T>, \
+                                    Workspace&);                                             \
+  template void mirror_upper(MatrixView<T>);                                                 \
+  template void singular_values(MatrixView<T>, T*, Workspace&);                              \
+  template void svd(MatrixView<T>, MatrixView<T>, T*, MatrixView<T>, Workspace&);            \
   template void orthonormalize_rows(MatrixView<T>, Workspace&);
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)

@@ -18,6 +18,14 @@ void gemm(T alpha, ConstMatrixView<T> a, Op op_a, ConstMatrixView<T> b, Op op_b,
 template <class T>
 void syrk(T alpha, ConstMatrixView<T> x, Op op, T beta, MatrixView<T> c);
 
+// The upper triangle of c <- alpha (aᵀ b + bᵀ a) + beta c.
+template <class T>
+void syr2k(T alpha, ConstMatrixView<T> a, ConstMatrixView<T> b, T beta, MatrixView<T> c);
+
+// y <- alpha op(a) x + beta y, with the entries of x `step` apart.
+template <class T>
+void gemv(T alpha, ConstMatrixView<T> a, Op op, const T* x, Index step, T beta, T* y);
+
 // c <- alpha s b + beta c with s symmetric, of which the upper triangle is read.
 template <class T>
 void symm_left(T alpha, ConstMatrixView<T> s, ConstMatrixView<T> b, T beta, MatrixView<T> c);
@@ -29,6 +37,26 @@ void symm_right(T alpha, ConstMatrixView<T> b, ConstMatrixView<T> s, T beta, Mat
 // Copies the upper triangle onto the lower.
 template <class T>
 void mirror_upper(MatrixView<T> c);
+
+// The Cholesky factor u of a symmetric matrix s = uᵀ u, in place in its upper triangle; false where
+// s is not positive definite.
+template <class T>
+bool cholesky(MatrixView<T> s);
+
+// The upper triangle of the inverse of uᵀ u, in place of u.
+template <class T>
+bool invert_cholesky(MatrixView<T> u);
+
+// x <- op(u)⁻¹ x for an upper triangular u.
+template <class T>
+void solve_triangular(ConstMatrixView<T> u, Op op, T* x);
+
+// The values.size() smallest eigenvalues of a symmetric tridiagonal matrix, ascending, and their
+// eigenvectors as the rows of `vectors`; false where LAPACK fails. `diagonal` and `off_diagonal`
+// (both of the matrix's size) are destroyed.
+template <class T>
+bool smallest_eigenpairs(std::span<T> diagonal, std::span<T> off_diagonal, std::span<T> values,
+                         MatrixView<T> vectors, Workspace& workspace);
 
 // The singular values of x, descending, into sigma (min(rows, cols) of them). x is destroyed.
 template <class T>

@@ -1,36 +1,240 @@
+// The exact polar factor without an SVD. One level forms R = x xᵀ (short side) and replaces x by
+// p(R) x, p near 1/sqrt; levels repeat until R is close to I, where a polynomial closes. The
+// method, its cost and its errors are in docs/polar.md.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "normball/blas.h"
+#include "normball/exact/closing.h"
+#include "normball/exact/halley.h"
+#include "normball/exact/inverse_sqrt.h"
+#include "normball/exact/spectrum.h"
+#include "normball/exact/tuning.h"
 #include "normball/polar_solvers.h"
+#include "normball/short_side.h"
 
 namespace normball::detail {
+namespace {
 
+using blas::Op;
+
+constexpr int most_levels = 5;
+constexpr int most_halley_steps = 2;
+constexpr int most_deflations = 3;  // within each other
+
+// Subtracts the mean of the diagonal and returns it. Errors of Householder transformations are
+// proportional to the norm of what is transformed, and a multiple of I passes through unchanged.
 template <class T>
-void svd_polar(const PolarProblem<T>& p) {
-  const Workspace::Frame frame(p.workspace);
-  const Index k = std::min(p.x.rows, p.x.cols);
-  const auto x = p.workspace.template matrix<T>(p.x.rows, p.x.cols);
-  p.scale_into(x, p.scale);
-  const auto u = p.workspace.template matrix<T>(p.x.rows, k);
-  const auto vt = p.workspace.template matrix<T>(k, p.x.cols);
-  const auto sigma = p.workspace.template take<T>(k);
-  blas::svd(x, u, sigma.data(), vt, p.workspace);
-  // Below rounding of the largest, a singular value is zero and its vectors are noise.
-  const T threshold = std::numeric_limits<T>::epsilon() * sigma[0];
-  Index rank = 0;
-  while (rank < k && sigma[static_cast<size_t>(rank)] > threshold) ++rank;
-  blas::gemm<T>(1, ConstMatrixView<T>(u.data, u.rows, rank, u.stride), blas::Op::None,
-                ConstMatrixView<T>(vt.data, rank, vt.cols, vt.stride), blas::Op::None, 0, p.q);
+T remove_mean(MatrixView<T> a) {
+  double trace = 0;
+  for (Index i = 0; i < a.rows; ++i) trace += static_cast<double>(a(i, i));
+  const T mean = static_cast<T>(trace / static_cast<double>(a.rows));
+  for (Index i = 0; i < a.rows; ++i) a(i, i) -= mean;
+  return mean;
 }
+
+// The memory and the steps of the levels for one shape.
+template <class T>
+class Levels {
+ public:
+  Levels(const ShortSide<T>& side, Index n, int depth, Workspace& workspace)
+      : side_(side),
+        depth_(depth),
+        workspace_(workspace),
+        gram_(workspace.matrix<T>(n, n)),
+        factor_(workspace.matrix<T>(n, n)),
+        small_(workspace.matrix<T>(most_deflated(n), n)),
+        tridiagonal_(Tridiagonal<T>::take(n, workspace)),
+        reflectors_{gram_, workspace.take<T>(n)} {}
+
+  // q <- the polar factor of x; `spare` is as large as q.
+  void run(ConstMatrixView<T> x, MatrixView<T> q, MatrixView<T> spare) {
+    int halley_steps = 0;
+    bool done = false;
+    for (int level = 1; !done; ++level) {
+      side_.gram(1, x, 0, gram_);
+      int degree = 0;
+      if (level > 1) {
+        affine<T>(1, -1, gram_, gram_);  // E = I - R
+        const double error = estimate_norm<T>(gram_, singular_, workspace_);
+        if (error <= Tuning<T>::accept) break;
+        degree = level == most_levels ? 1 : closing_degree<T>(error);
+        if (degree == 0) affine<T>(1, -1, gram_, gram_);
+      }
+      Plan plan;
+      if (degree > 0) {
+        closing_polynomial(degree, gram_, factor_, workspace_, side_.threads);
+        plan.treatment = Treatment::Final;
+      } else if (halley_steps < most_halley_steps &&
+                 halley_factor<T>(gram_, halley_steps >= Tuning<T>::steps_to_lift, factor_,
+                                  workspace_)) {
+        ++halley_steps;
+        plan.treatment = Treatment::Clean;
+      } else {
+        plan = tridiagonal_factor(halley_steps >= Tuning<T>::steps_to_lift);
+      }
+      singular_ = singular_ || plan.singular;
+      done = plan.treatment == Treatment::Final || plan.treatment == Treatment::Zero;
+      const bool to_q = x.data != q.data && (done || x.data == spare.data);
+      const MatrixView<T> next = to_q ? q : spare;
+      apply(plan, x, next);
+      x = next;
+    }
+    if (x.data != q.data) copy<T>(x, q);
+  }
+
+  // One level, for a part that is solved apart: what it leaves, the level around it closes.
+  void run_once(ConstMatrixView<T> x, MatrixView<T> q) {
+    side_.gram(1, x, 0, gram_);
+    apply(tridiagonal_factor(false), x, q);
+  }
+
+ private:
+  // factor_ <- H f(T) Hᵀ for gram_ = H T Hᵀ, with f as the eigenvalues of T ask for.
+  Plan tridiagonal_factor(bool lifted) {
+    const T gram_mean = remove_mean(gram_);
+    tridiagonalize(reflectors_, tridiagonal_, workspace_, side_.threads);
+    for (T& entry : tridiagonal_.diagonal) entry += gram_mean;
+    Plan plan = make_plan(tridiagonal_, depth_ < most_deflations, lifted);
+    if (plan.treatment == Treatment::Zero) return plan;
+
+    const double tolerance = static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
+    const Quadrature f(plan.low, plan.high, tolerance);
+    inverse_sqrt(tridiagonal_, plan.shift, f, factor_, workspace_);
+    if (plan.treatment == Treatment::Deflate && !split_small_end(plan, f)) {
+      plan.treatment = Treatment::Shift;
+      plan.deflated = 0;
+    }
+    const T mean = remove_mean(factor_);
+    back_transform(reflectors_, factor_, small_end(plan.deflated), workspace_, side_.threads);
+    for (Index i = 0; i < factor_.rows; ++i) factor_(i, i) += mean;
+    return plan;
+  }
+
+  // The eigenvectors of the k smallest eigenvalues go to small_end(k), and out of factor_.
+  bool split_small_end(const Plan& plan, const Quadrature& f) {
+    const Workspace::Frame frame(workspace_);
+    const Index n = factor_.rows, k = plan.deflated;
+    // LAPACK has absolute thresholds; near 1, a power of two in x changes no digit of the result.
+    const int exponent = -std::ilogb(plan.high);
+    const auto copy_of_t = Tridiagonal<T>::take(n, workspace_);
+    const auto scaled_copy = [&](std::span<const T> from, std::span<T> to) {
+      kernels<T>().add_scaled(to.data(), 0, from.data(), std::ldexp(1, exponent), 1, n);
+    };
+    tridiagonal_.off_diagonal[static_cast<size_t>(n - 1)] = 0;
+    scaled_copy(tridiagonal_.diagonal, copy_of_t.diagonal);
+    scaled_copy(tridiagonal_.off_diagonal, copy_of_t.off_diagonal);
+    const auto values = workspace_.template take<T>(k);
+    const auto vectors = small_end(k), scaled = workspace_.template matrix<T>(k, n);
+    if (!blas::smallest_eigenpairs(copy_of_t.diagonal, copy_of_t.off_diagonal, values, vectors,
+                                   workspace_)) {
+      return false;
+    }
+    for (Index j = 0; j < k; ++j) {
+      const double value = std::ldexp(values[static_cast<size_t>(j)], -exponent);
+      kernels<T>().add_scaled(scaled.row(j), 0, vectors.row(j), std::sqrt(f(value)), 1, n);
+    }
+    blas::syrk<T>(-1, scaled, Op::Transpose, 1, factor_);
+    return true;
+  }
+
+  void apply(const Plan& plan, ConstMatrixView<T> x, MatrixView<T> out) {
+    if (plan.treatment == Treatment::Zero) return fill(out, T(0));
+    side_.multiply(factor_, x, 0, out);
+    if (plan.treatment == Treatment::Deflate) add_small_end(plan.deflated, x, out);
+  }
+
+  // out += uᵀ polar(u x) for the k deflated directions u, after what leaked into u x from the rest
+  // has been projected out.
+  void add_small_end(Index k, ConstMatrixView<T> x, MatrixView<T> out) {
+    const Workspace::Frame frame(workspace_);
+    const auto u = small_end(k), leak = workspace_.template matrix<T>(k, factor_.rows);
+    const auto part = side_.matrix(k, x, workspace_), polar = side_.matrix(k, x, workspace_);
+    side_.transform(1, u, Op::None, x, 0, part);
+    project_out(out, part, leak);
+    const double max = max_abs<T>(part);
+    if (max == 0) {
+      singular_ = true;
+      return;
+    }
+    const double scale = std::ldexp(1, -std::ilogb(max));
+    for_each_run(part, [&](Index at, Index n) { kernels<T>().scale(part.data + at, scale, n); });
+    Levels inner(side_, k, depth_ + 1, workspace_);
+    inner.run_once(part, polar);
+    singular_ = singular_ || inner.singular_;
+    side_.transform(1, u, Op::Transpose, polar, 1, out);
+  }
+
+  // part <- part without its components along the directions of `out`. Where nearly all of a vector
+  // was such a leak, what is left is rounding and leaks again; what does not stop shrinking is
+  // zero.
+  void project_out(ConstMatrixView<T> out, MatrixView<T> part, MatrixView<T> leak) {
+    constexpr int most_passes = 3;
+    constexpr double shrunk = 0.01;  // of a squared length
+    const Workspace::Frame frame(workspace_);
+    auto before = lengths(part), after = before;
+    const auto has_shrunk = [&](size_t j) { return after[j] <= shrunk * before[j]; };
+    for (int pass = 1; pass <= most_passes; ++pass) {
+      side_.cross_gram(part, out, leak);
+      side_.transform(-1, leak, Op::None, out, 1, part);
+      after = lengths(part);
+      bool again = false;
+      for (size_t j = 0; j < after.size(); ++j) {
+        if (!has_shrunk(j)) continue;
+        again = true;
+        if (pass == most_passes) side_.clear(static_cast<Index>(j), part);
+      }
+      if (!again) return;
+      before = after;
+    }
+  }
+
+  // The squared lengths of the short side's vectors.
+  std::span<double> lengths(ConstMatrixView<T> part) {
+    const auto squares = workspace_.template take<double>(side_.size(part));
+    std::ranges::fill(squares, 0.0);
+    for (Index i = 0; i < part.rows; ++i) {
+      if (side_.left) {
+        squares[static_cast<size_t>(i)] = kernels<T>().sum_squares(part.row(i), 1, part.cols);
+      } else {
+        kernels<T>().add_squares(squares.data(), part.row(i), 1, part.cols);
+      }
+    }
+    return squares;
+  }
+
+  MatrixView<T> small_end(Index k) const { return small_.row_range(0, k); }
+
+  ShortSide<T> side_;
+  int depth_;
+  Workspace& workspace_;
+  bool singular_ = false;  // some directions are exactly zero and stay so
+  MatrixView<T> gram_, factor_, small_;
+  Tridiagonal<T> tridiagonal_;
+  Reflectors<T> reflectors_;
+};
+
+}  // namespace
 
 template <class T>
 void exact_polar(const PolarProblem<T>& p) {
-  svd_polar(p);
+  const Workspace::Frame frame(p.workspace);
+  const auto side = ShortSide<T>::of(p.x, p.threads);
+  if (side.size(p.x) == 1) {
+    const Reciprocal inverse = reciprocal(l2_norm<T>(p.x));
+    return p.scale_into(p.q, inverse.a, inverse.b);
+  }
+  const auto spare = p.workspace.template matrix<T>(p.x.rows, p.x.cols);
+  ConstMatrixView<T> x = p.x;
+  // Squares must neither overflow nor vanish; within this range they do not, and x is not copied.
+  if (p.scale < 1e-6 || p.scale > 1e6) {
+    p.scale_into(p.q, p.scale);
+    x = p.q;
+  }
+  Levels<T>(side, side.size(x), 0, p.workspace).run(x, p.q, spare);
 }
 
-template void svd_polar(const PolarProblem<float>&);
-template void svd_polar(const PolarProblem<double>&);
 template void exact_polar(const PolarProblem<float>&);
 template void exact_polar(const PolarProblem<double>&);
 

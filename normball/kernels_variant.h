@@ -5,6 +5,9 @@
 
 namespace normball {
 
+// The number of shifts of one Sturm sweep: enough to hide the latency of their divisions.
+constexpr Index sturm_shifts = 48;
+
 // Sums are kept in double in a fixed order, so they do not depend on the number of threads.
 template <class T>
 struct Kernels {
@@ -24,6 +27,16 @@ struct Kernels {
   void (*add_squares)(double* sums, const T* x, double scale, Index n);
   // out[j] <- keep out[j] + (u[j] a[j]) b[j]
   void (*add_by_column)(T* out, double keep, const T* u, const double* a, const double* b, Index n);
+  // g <- r g, then out <- out + g
+  void (*scale_and_add)(T* g, T r, T* out, Index n);
+  // y += s x for the n x n symmetric matrix s of which only rows begin to end-1 of the upper
+  // triangle, and their mirror images, are not zero. Reads a once; sums in T.
+  void (*add_symmetric_rows)(T* y, const T* a, Index stride, const T* x, Index begin, Index end,
+                             Index n);
+  // counts[k] <- the number of eigenvalues below scale shifts[k] of the tridiagonal matrix with
+  // diagonal d and off-diagonal e, for all sturm_shifts shifts
+  void (*sturm_counts)(const T* d, const T* e, double scale, const double* shifts, Index* counts,
+                       Index n);
 };
 
 namespace detail {

@@ -31,6 +31,9 @@ struct MatrixView {
   constexpr MatrixView row_range(Index begin, Index end) const {
     return {data + begin * stride, end - begin, cols, stride};
   }
+  constexpr MatrixView block(Index i, Index j, Index rows_, Index cols_) const {
+    return {data + i * stride + j, rows_, cols_, stride};
+  }
 };
 
 template <class T>

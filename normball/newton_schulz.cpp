@@ -4,39 +4,25 @@
 
 #include "normball/blas.h"
 #include "normball/polar_solvers.h"
+#include "normball/short_side.h"
 
 namespace normball::detail {
 namespace {
 
-using blas::Op;
-
-// The iteration acts from the short side: on x xᵀ from the left where rows <= cols, else on xᵀ x
-// from the right. So nothing is transposed.
+// z <- a I + b r + c r² for a symmetric r. Upper triangles; r has both halves.
 template <class T>
-struct ShortSide {
-  bool left;
-
-  void gram(ConstMatrixView<T> x, MatrixView<T> a) const {
-    blas::syrk<T>(1, x, left ? Op::None : Op::Transpose, 0, a);
-    blas::mirror_upper(a);
-  }
-  void multiply(ConstMatrixView<T> s, ConstMatrixView<T> x, MatrixView<T> out) const {
-    if (left) {
-      blas::symm_left<T>(1, s, x, 0, out);
-    } else {
-      blas::symm_right<T>(1, x, s, 0, out);
-    }
-  }
-};
-
-// z <- a I + b r + c r² for a symmetric r, both halves.
-template <class T>
-void quintic_factor(const Quintic& step, ConstMatrixView<T> r, MatrixView<T> z) {
+void quintic_factor(const Quintic& step, ConstMatrixView<T> r, MatrixView<T> z, int threads) {
   const auto [a, b, c] = step;
-  copy<T>(r, z);
-  blas::syrk<T>(static_cast<T>(c), r, Op::None, static_cast<T>(b), z);
+  for (Index i = 0; i < r.rows; ++i) std::copy_n(r.row(i) + i, r.cols - i, z.row(i) + i);
+  ShortSide<T>{true, threads}.gram(static_cast<T>(c), r, static_cast<T>(b), z);
   for (Index i = 0; i < z.rows; ++i) z(i, i) += static_cast<T>(a);
-  blas::mirror_upper(z);
+}
+
+// Both halves, as quintic_factor() reads it.
+template <class T>
+void full_gram(const ShortSide<T>& side, ConstMatrixView<T> x, MatrixView<T> r) {
+  side.gram(1, x, 0, r);
+  blas::mirror_upper(r);
 }
 
 // Divides each row (column on the right side) of x by the root of its Gram row sum, after which
@@ -64,42 +50,46 @@ template <class T>
 void iterate(const NewtonSchulz& solver, const ShortSide<T>& side, MatrixView<T> x,
              MatrixView<T> other, MatrixView<T> gram, MatrixView<T> z, bool gram_known) {
   for (const auto& step : solver.steps) {
-    if (!std::exchange(gram_known, false)) side.gram(x, gram);
-    quintic_factor<T>(step, gram, z);
-    side.multiply(z, x, other);
+    if (!std::exchange(gram_known, false)) full_gram<T>(side, x, gram);
+    quintic_factor<T>(step, gram, z, side.threads);
+    side.multiply(z, x, 0, other);
     std::swap(x, other);
   }
 }
 
-// The same product of factors, kept apart from x: r <- z r z, f <- f z, and x <- f x at the end.
-// Rounding in r is amplified, so after two steps x is formed once and r computed afresh.
+// The same product of factors, kept apart from x: r <- z r z, f <- z f, and x <- f x at the end.
+// Rounding in r is amplified, so after two steps x is formed once and r computed afresh. All these
+// matrices are polynomials in the first r: they are symmetric and commute.
 template <class T>
 void iterate_gram(const NewtonSchulz& solver, const ShortSide<T>& side, MatrixView<T> x,
-                  MatrixView<T> q, MatrixView<T> r, MatrixView<T> z, bool gram_known,
-                  Workspace& workspace) {
-  const auto f = workspace.matrix<T>(r.rows, r.cols);
-  const auto product = workspace.matrix<T>(r.rows, r.cols);
-  bool first = true;
-  for (size_t k = 0; k < solver.steps.size(); ++k) {
-    if (k == 2) {
-      side.multiply(f, x, q);
-      copy<T>(q, x);
-      gram_known = false;
-      first = true;
-    }
-    if (first && !gram_known) side.gram(x, r);
-    quintic_factor<T>(solver.steps[k], r, z);
-    if (std::exchange(first, false)) {
-      copy<T>(z, f);
+                  MatrixView<T> other, MatrixView<T> r, bool gram_known, Workspace& workspace) {
+  const ShortSide<T> square{true, side.threads};
+  const auto n = r.rows;
+  auto z = workspace.matrix<T>(n, n), f = workspace.matrix<T>(n, n);
+  auto product = workspace.matrix<T>(n, n);
+  const size_t steps = solver.steps.size();
+  const auto form_x = [&] {
+    side.multiply(f, x, 0, other);
+    std::swap(x, other);
+  };
+  for (size_t k = 0; k < steps; ++k) {
+    const bool fresh = k == 0 || k == 2;
+    if (k == 2) form_x();
+    if (fresh && !(k == 0 && gram_known)) full_gram<T>(side, x, r);
+    quintic_factor<T>(solver.steps[k], r, z, side.threads);
+    if (fresh) {
+      blas::mirror_upper(z);
+      std::swap(z, f);
     } else {
-      blas::symm_left<T>(1, f, z, 0, product);
-      copy<T>(product, f);
+      square.multiply(z, f, 0, product);
+      std::swap(product, f);
     }
-    if (k + 1 == solver.steps.size() || k == 1) continue;  // r is not needed again
-    blas::symm_left<T>(1, r, z, 0, product);
-    blas::symm_left<T>(1, z, product, 0, r);
+    if (k + 1 == steps || k == 1) continue;  // r is not needed again
+    const auto last = fresh ? f : z;
+    square.multiply(last, r, 0, product);
+    square.multiply(last, product, 0, r);
   }
-  side.multiply(f, x, q);
+  form_x();
 }
 
 }  // namespace
@@ -107,24 +97,25 @@ void iterate_gram(const NewtonSchulz& solver, const ShortSide<T>& side, MatrixVi
 template <class T>
 void newton_schulz_polar(const NewtonSchulz& solver, const PolarProblem<T>& p) {
   const Workspace::Frame frame(p.workspace);
-  const ShortSide<T> side{p.x.rows <= p.x.cols};
-  const Index k = std::min(p.x.rows, p.x.cols);
+  const auto side = ShortSide<T>::of(p.x, p.threads);
+  const Index k = side.size(p.x);
   const auto buffer = p.workspace.template matrix<T>(p.x.rows, p.x.cols);
   const auto gram = p.workspace.template matrix<T>(k, k);
-  const auto z = p.workspace.template matrix<T>(k, k);
-  const bool start_in_q = !solver.gram && solver.steps.size() % 2 == 0;
-  const auto start = start_in_q ? p.q : buffer;
+  // x moves between two buffers, once a step (twice at most in Gram form); it must end in q.
+  const size_t moves = solver.gram ? (solver.steps.size() > 2 ? 2 : 1) : solver.steps.size();
+  const auto start = moves % 2 == 0 ? p.q : buffer, other = moves % 2 == 0 ? buffer : p.q;
 
   const double frobenius = l2_norm<T>(p.x) * p.scale;
   p.scale_into(start, p.scale, 1 / (solver.safety * frobenius));
   if (solver.rescale_rows) {
-    side.gram(start, gram);
+    full_gram<T>(side, start, gram);
     rescale(side, start, gram, p.workspace);
   }
   if (solver.gram) {
-    iterate_gram(solver, side, start, p.q, gram, z, solver.rescale_rows, p.workspace);
+    iterate_gram(solver, side, start, other, gram, solver.rescale_rows, p.workspace);
   } else {
-    iterate(solver, side, start, start_in_q ? buffer : p.q, gram, z, solver.rescale_rows);
+    const auto z = p.workspace.template matrix<T>(k, k);
+    iterate(solver, side, start, other, gram, z, solver.rescale_rows);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "normball/blas.h"
 #include "normball/error.h"
+#include "normball/exact/spectrum.h"
 #include "normball/kernels.h"
 #include "normball/parallel.h"
 
@@ -179,7 +180,7 @@ Index direction_lengths(Geometry geometry, const Shape& shape) {
 
 template <class T>
 double find_direction(const ResolvedNorm& norm, ConstMatrixView<T> d, Direction<T> direction,
-                      Workspace& workspace, T* polar_state) {
+                      Workspace& workspace, T* polar_state, int threads) {
   switch (norm.geometry) {
     case Geometry::Frobenius:
       return *direction.lengths = l2_norm<T>(d);
@@ -192,7 +193,7 @@ double find_direction(const ResolvedNorm& norm, ConstMatrixView<T> d, Direction<
       column_lengths<T>(d, direction.lengths);
       return sum(direction.lengths, d.cols);
     case Geometry::Operator:
-      polar<T>(norm.solver, d, direction.u, workspace, polar_state);
+      polar<T>(norm.solver, d, direction.u, workspace, polar_state, threads);
       return dot<T>(d, direction.u);
     case Geometry::Oracle:
       norm.oracle->lmo(d, direction.u);
@@ -267,7 +268,8 @@ double lmo(const Norm& norm, const Shape& shape, ConstMatrixView<T> d, MatrixVie
       .lengths = workspace.take<double>(direction_lengths(resolved.geometry, shape)).data(),
       .u = {}};
   if (needs_buffer(resolved.geometry)) direction.u = workspace.matrix<T>(d.rows, d.cols);
-  const double pairing = find_direction<T>(resolved, d, direction, workspace);
+  const double pairing =
+      find_direction<T>(resolved, d, direction, workspace, nullptr, default_threads());
   add_direction<T>(resolved.geometry, d, direction, 0, -factor * resolved.scale, out, workspace);
   return resolved.scale * pairing;
 }
@@ -293,7 +295,7 @@ double norm(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace
       return *std::ranges::max_element(lengths) / norm.scale;
     }
     case Geometry::Operator:
-      return static_cast<double>(singular_values_of<T>(x, workspace)[0]) / norm.scale;
+      return largest_singular_value<T>(x, workspace) / norm.scale;
     case Geometry::Oracle:
       return norm.oracle->norm(in_double(x, workspace));
   }
@@ -353,7 +355,7 @@ void initialize(const Norm& norm, const Shape& shape, double radius, MatrixView<
 
 #define NORMBALL_INSTANTIATE(T)                                                                  \
   template double find_direction(const ResolvedNorm&, ConstMatrixView<T>, Direction<T>,          \
-                                 Workspace&, T*);                                                \
+                                 Workspace&, T*, int);                                           \
   template void add_direction(Geometry, ConstMatrixView<T>, const Direction<T>&, double, double, \
                               MatrixView<T>, Workspace&);                                        \
   template double detail::lmo(const Norm&, const Shape&, ConstMatrixView<T>, MatrixView<T>,      \

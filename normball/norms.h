@@ -147,7 +147,7 @@ Index direction_lengths(Geometry geometry, const Shape& shape);
 // solver is inexact).
 template <class T>
 double find_direction(const ResolvedNorm& norm, ConstMatrixView<T> d, Direction<T> direction,
-                      Workspace& workspace, T* polar_state = nullptr);
+                      Workspace& workspace, T* polar_state = nullptr, int threads = 1);
 
 // out <- keep out + factor u
 template <class T>

@@ -28,6 +28,7 @@ double cost(Geometry geometry, Index rows, Index cols) {
              : size;
 }
 constexpr double worth_threads = 50e3;
+constexpr double worth_team = 5e6;  // of a single matrix
 
 void name_layers(std::vector<Layer>& layers) {
   std::set<std::string> names;
@@ -109,6 +110,13 @@ void Optimizer<T>::plan_pieces() {
     return cost(slots_[p.layer].norm.geometry, p.end - p.begin, layers_[p.layer].shape.cols);
   });
   if (total < worth_threads) execution_.threads = 1;
+  // A large matrix with more than a thread's share of the work would keep the others waiting.
+  for (auto& piece : pieces_) {
+    const Geometry geometry = slots_[piece.layer].norm.geometry;
+    const double own = cost(geometry, piece.end - piece.begin, layers_[piece.layer].shape.cols);
+    piece.team =
+        geometry == Geometry::Operator && own > worth_team && own * execution_.threads > total;
+  }
 }
 
 template <class T>
@@ -218,11 +226,18 @@ bool Optimizer<T>::gradients_finite() {
 
 template <class T>
 void Optimizer<T>::find_directions(double alpha) {
-  for_each_piece([&](Piece& piece, Workspace& workspace) { find_piece(piece, alpha, workspace); });
+  for (auto& piece : pieces_) {
+    if (piece.team && parameters_[piece.layer].has_gradient) {
+      find_piece(piece, alpha, workspaces_[0], execution_.threads);
+    }
+  }
+  for_each_piece([&](Piece& piece, Workspace& workspace) {
+    if (!piece.team) find_piece(piece, alpha, workspace, 1);
+  });
 }
 
 template <class T>
-void Optimizer<T>::find_piece(Piece& piece, double alpha, Workspace& workspace) {
+void Optimizer<T>::find_piece(Piece& piece, double alpha, Workspace& workspace, int threads) {
   const size_t l = piece.layer;
   Slot& slot = slots_[l];
   const auto d = average(l).row_range(piece.begin, piece.end);
@@ -230,7 +245,7 @@ void Optimizer<T>::find_piece(Piece& piece, double alpha, Workspace& workspace) 
     update_momentum<T>(d, parameters_[l].gradient.row_range(piece.begin, piece.end), alpha);
   }
   const auto u = direction(l, &piece);
-  piece.dual = find_direction<T>(slot.norm, d, u, workspace, slot.polar_state.data());
+  piece.dual = find_direction<T>(slot.norm, d, u, workspace, slot.polar_state.data(), threads);
   if (method_.constrained) {
     piece.weight_pairing = dot<T>(d, parameters_[l].weight.row_range(piece.begin, piece.end));
   }

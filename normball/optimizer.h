@@ -123,13 +123,14 @@ class Optimizer {
     double dual = 0;
     double weight_pairing = 0;
     bool finite = true;
+    bool team = false;  // all threads work on it, one such piece after the other
   };
 
   void plan_pieces();
   void bind(std::span<const Parameter<T>> parameters);
   bool gradients_finite();
   void find_directions(double alpha);
-  void find_piece(Piece& piece, double alpha, Workspace& workspace);
+  void find_piece(Piece& piece, double alpha, Workspace& workspace, int threads);
   void combine_layers(double alpha);
   void measure_direction();
   void update_piece(const Piece& piece, double step, double carry, Workspace& workspace);

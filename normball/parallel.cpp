@@ -54,7 +54,7 @@ SingleThreadedBlas::~SingleThreadedBlas() { omp_set_num_threads(saved_); }
 
 int default_threads() { return omp_get_max_threads(); }
 
-void detail::parallel_for(Index count, int threads, Task task, const void* body) {
+void detail::run_tasks(Index count, int threads, Task task, const void* body) {
   if (count <= 0) return;
   Job job{.count = count, .task = task, .body = body};
   // A team of one size keeps libgomp from building another, which allocates.

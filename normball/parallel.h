@@ -25,7 +25,7 @@ class SingleThreadedBlas {
 
 namespace detail {
 using Task = void (*)(const void* body, Index i, int thread);
-void parallel_for(Index count, int threads, Task task, const void* body);
+void run_tasks(Index count, int threads, Task task, const void* body);
 }  // namespace detail
 
 // body(i, thread) for every i in [0, count), in order of i as threads become free; thread <
@@ -33,7 +33,7 @@ void parallel_for(Index count, int threads, Task task, const void* body);
 // on the number of threads. The first exception thrown by a body is rethrown after all have ended.
 template <class Body>
 void parallel_for(Index count, int threads, const Body& body) {
-  detail::parallel_for(
+  detail::run_tasks(
       count, threads,
       [](const void* self, Index i, int thread) {
         std::invoke(*static_cast<const Body*>(self), i, thread);

@@ -191,7 +191,7 @@ Index polar_state_size(const PolarSolver& solver, Index rows, Index cols) {
 
 template <class T>
 void polar(const PolarSolver& solver, ConstMatrixView<T> x, MatrixView<T> q, Workspace& workspace,
-           T* state) {
+           T* state, int threads) {
   detail::require_view("polar", "x", x);
   detail::require_view("polar", "q", q);
   detail::require_same_size("polar", "q", q, "x", x);
@@ -201,7 +201,7 @@ void polar(const PolarSolver& solver, ConstMatrixView<T> x, MatrixView<T> q, Wor
   const SingleThreadedBlas guard;
   // A power of two brings any finite input near 1 without rounding.
   const double scale = std::ldexp(1, std::clamp(-std::ilogb(max), -1000, 1000));
-  const detail::PolarProblem<T> problem{x, scale, q, workspace, state};
+  const detail::PolarProblem<T> problem{x, scale, q, workspace, state, threads};
   struct Solve {
     const detail::PolarProblem<T>& p;
     void operator()(const ExactPolar&) const { exact_polar(p); }
@@ -250,9 +250,9 @@ PolarError polar_error(ConstMatrixView<T> x, ConstMatrixView<T> q, Workspace& wo
 }
 
 template void polar(const PolarSolver&, ConstMatrixView<float>, MatrixView<float>, Workspace&,
-                    float*);
+                    float*, int);
 template void polar(const PolarSolver&, ConstMatrixView<double>, MatrixView<double>, Workspace&,
-                    double*);
+                    double*, int);
 template PolarError polar_error(ConstMatrixView<float>, ConstMatrixView<float>, Workspace&);
 template PolarError polar_error(ConstMatrixView<double>, ConstMatrixView<double>, Workspace&);
 

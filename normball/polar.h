@@ -66,10 +66,11 @@ void validate(const PolarSolver& solver);
 Index polar_state_size(const PolarSolver& solver, Index rows, Index cols);
 
 // q <- the polar factor of x. q must not overlap x. Finite x of any scale; zero maps to zero.
-// `state` is polar_state_size() elements, zero before the first call.
+// `state` is polar_state_size() elements, zero before the first call. Large matrices use up to
+// `threads` threads; the result does not depend on their number.
 template <class T>
 void polar(const PolarSolver& solver, ConstMatrixView<T> x, MatrixView<T> q, Workspace& workspace,
-           T* state = nullptr);
+           T* state = nullptr, int threads = 1);
 
 // How far q is from a polar factor of x.
 struct PolarError {

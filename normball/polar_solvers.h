@@ -14,6 +14,7 @@ struct PolarProblem {
   MatrixView<T> q;
   Workspace& workspace;
   T* state;
+  int threads;
 
   void scale_into(MatrixView<T> to, double factor, double more = 1) const {
     for_each_run(x, to, [=](const T* from, T* out, Index n) {

@@ -1,6 +1,8 @@
 #include "normball/kernels.h"
 
+#include <array>
 #include <limits>
+#include <numbers>
 
 #include "testing.h"
 
@@ -99,6 +101,76 @@ TYPED_TEST(KernelVariants, AgreeWithPlainLoopsAtEveryLength) {
       for (Index i = 0; i < n; ++i) {
         const double u = a[i];
         EXPECT_NEAR(sums[static_cast<size_t>(i)], 1 + 4 * u * u, 1e-14 * (1 + 4 * u * u));
+      }
+    }
+  }
+}
+
+TYPED_TEST(KernelVariants, MultiplyByPartsOfASymmetricMatrix) {
+  using T = TypeParam;
+  const double eps = static_cast<double>(std::numeric_limits<T>::epsilon());
+  for (const auto& [name, k] : variants<T>()) {
+    for (const Index n : {1, 2, 3, 4, 5, 7, 16, 21, 40, 67}) {
+      for (const auto& [begin, end] : {std::pair<Index, Index>{0, n}, {0, n / 2}, {n / 3, n}}) {
+        SCOPED_TRACE(::testing::Message() << name << " n " << n << " rows " << begin << ":" << end);
+        Random random(static_cast<std::uint64_t>(n));
+        const auto a = gaussian<T>(n, n, random, 1, 3);  // the lower half must not be read
+        const auto x = gaussian<T>(1, n, random), start = gaussian<T>(1, n, random);
+        auto y = start;
+        k->add_symmetric_rows(y.data.data(), a.data.data(), a.stride, x.data.data(), begin, end, n);
+        for (Index i = 0; i < n; ++i) {
+          double expected = start(0, i), size = std::abs(expected);
+          for (Index j = 0; j < n; ++j) {
+            const Index row = std::min(i, j), col = std::max(i, j);
+            if (row < begin || row >= end) continue;
+            const double term = static_cast<double>(a(row, col)) * static_cast<double>(x(0, j));
+            expected += term;
+            size += std::abs(term);
+          }
+          EXPECT_NEAR(static_cast<double>(y(0, i)), expected, 10 * eps * size);
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(KernelVariants, ScaleAndAdd) {
+  using T = TypeParam;
+  for (const auto& [name, k] : variants<T>()) {
+    for (Index n = 0; n < 70; ++n) {
+      Random random(static_cast<std::uint64_t>(n));
+      const auto g = gaussian<T>(1, n, random), out = gaussian<T>(1, n, random);
+      auto scaled = g, sum = out;
+      k->scale_and_add(scaled.data.data(), T(0.5), sum.data.data(), n);
+      for (Index i = 0; i < n; ++i) {  // halving is exact, so fused or not
+        EXPECT_EQ(scaled(0, i), g(0, i) * T(0.5)) << name;
+        EXPECT_EQ(sum(0, i), out(0, i) + g(0, i) * T(0.5)) << name;
+      }
+    }
+  }
+}
+
+// The matrix with 2 on the diagonal and -1 beside it has the eigenvalues 2 - 2 cos(k π / (n + 1)).
+TYPED_TEST(KernelVariants, CountEigenvaluesBelowShifts) {
+  using T = TypeParam;
+  for (const auto& [name, k] : variants<T>()) {
+    for (const Index n : {1, 2, 5, 33, 100}) {
+      const std::vector<T> d(static_cast<size_t>(n), T(2)), e(static_cast<size_t>(n), T(-1));
+      std::array<double, sturm_shifts> shifts;
+      std::array<Index, sturm_shifts> counts;
+      constexpr double scale = 3;
+      for (size_t s = 0; s < shifts.size(); ++s) {
+        shifts[s] = (-0.1 + 4.2 * static_cast<double>(s) / (sturm_shifts - 1)) / scale;
+      }
+      k->sturm_counts(d.data(), e.data(), scale, shifts.data(), counts.data(), n);
+      for (size_t s = 0; s < shifts.size(); ++s) {
+        Index expected = 0;
+        for (Index i = 1; i <= n; ++i) {
+          const double angle =
+              static_cast<double>(i) * std::numbers::pi / static_cast<double>(n + 1);
+          expected += 2 - 2 * std::cos(angle) < scale * shifts[s] ? 1 : 0;
+        }
+        EXPECT_EQ(counts[s], expected) << name << " n " << n << " shift " << scale * shifts[s];
       }
     }
   }

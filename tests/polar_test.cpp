@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "spectra.h"
 #include "testing.h"
 
 namespace normball::testing {
@@ -87,6 +88,75 @@ TEST(ExactPolar, KeepsTheRangeOfRankDeficientMatricesAndStaysInTheBall) {
     const auto reference = reference_polar(x, 1e-10);
     const auto projection = multiply(transpose(reference), reference);
     EXPECT_LE(max_difference(multiply(convert<double>(q), projection), reference), 1e-10);
+  }
+}
+
+#ifdef NORMBALL_SANITIZED
+constexpr bool sanitized = true;  // fewer and smaller cases there
+#else
+constexpr bool sanitized = false;
+#endif
+
+template <class T>
+void expect_quality(const Spectrum& spectrum, Index rows, Index cols, double scale = 1) {
+  const auto seed = static_cast<std::uint64_t>(rows * 131 + cols);
+  const auto quality = polar_quality<T>(spectrum, rows, cols, scale, 2, seed);
+  EXPECT_TRUE(quality.within(std::is_same_v<T, float>))
+      << spectrum.name << " " << spectrum.condition << ", " << rows << "x" << cols << ", scale "
+      << scale << ", seed " << seed << ": above one " << quality.above_one << ", below one "
+      << quality.below_one << ", nuclear " << quality.nuclear << ", range " << quality.range;
+}
+
+template <class T>
+class ExactPolarSpectra : public ::testing::Test {};
+using Precisions = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(ExactPolarSpectra, Precisions);
+
+TYPED_TEST(ExactPolarSpectra, AreMappedToOneForEveryShape) {
+  std::vector<std::pair<Index, Index>> sizes = {{1, 1},   {1, 7},    {9, 1},     {2, 2},
+                                                {3, 5},   {5, 3},    {8, 8},     {17, 40},
+                                                {33, 32}, {64, 190}, {100, 100}, {128, 64}};
+  if (!sanitized) sizes.insert(sizes.end(), {{300, 400}, {257, 256}, {400, 192}});
+  for (const auto& [rows, cols] : sizes) {
+    for (const auto& spectrum : all_spectra<TypeParam>()) {
+      expect_quality<TypeParam>(spectrum, rows, cols);
+    }
+  }
+}
+
+TYPED_TEST(ExactPolarSpectra, AreMappedToOneAtEveryScale) {
+  for (const double scale : {1e-30, 1e-20, 1e-8, 1e8, 1e20, 1e30}) {
+    expect_quality<TypeParam>({"gaussian"}, 100, 100, scale);
+    expect_quality<TypeParam>({"log-uniform", 1e6}, 64, 80, scale);
+  }
+}
+
+TEST(ExactPolar, HoldsForLargeMatrices) {
+  if (sanitized) GTEST_SKIP() << "too slow with sanitizers";
+  for (const Spectrum& spectrum : {Spectrum{"gaussian"}, {"log-uniform", 1e6}, {"one over i"}}) {
+    expect_quality<float>(spectrum, 768, 768);
+    expect_quality<float>(spectrum, 512, 2048);
+  }
+  expect_quality<double>({"log-uniform", 1e10}, 600, 520);
+}
+
+TYPED_TEST(ExactPolarSpectra, ResultsDoNotDependOnTheNumberOfThreads) {
+  Random random(12);
+  const Index n = sanitized ? 260 : 520;
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{n, n}, {n, n + 300}, {n + 300, n}}) {
+    for (const auto* solver : {"exact", "muon", "polar_express(gram)"}) {
+      const auto x = gaussian<TypeParam>(rows, cols, random);
+      std::vector<Matrix<TypeParam>> results;
+      for (const int threads : {1, 2, 4}) {
+        Workspace workspace;
+        Matrix<TypeParam> q(rows, cols);
+        polar<TypeParam>(parse_polar_solver(solver), x.view(), q.view(), workspace, nullptr,
+                         threads);
+        results.push_back(q);
+      }
+      EXPECT_EQ(results[0], results[1]) << solver << " " << rows << "x" << cols;
+      EXPECT_EQ(results[0], results[2]) << solver << " " << rows << "x" << cols;
+    }
   }
 }
 
