@@ -57,7 +57,9 @@ class Levels {
       int degree = 0;
       if (level > 1) {
         affine<T>(1, -1, gram_, gram_);  // E = I - R
-        const double error = estimate_norm<T>(gram_, singular_, workspace_);
+        // ‖E‖_F is a bound, and mostly close: few directions have errors.
+        double error = l2_norm<T>(ConstMatrixView<T>(gram_));
+        if (closing_degree<T>(error) != 1) error = estimate_norm<T>(gram_, singular_, workspace_);
         if (error <= Tuning<T>::accept) break;
         degree = level == most_levels ? 1 : closing_degree<T>(error);
         if (degree == 0) affine<T>(1, -1, gram_, gram_);

@@ -230,6 +230,15 @@ void add_symmetric_rows(T* __restrict y, const T* __restrict a, Index stride, co
   for (; j < end; ++j) add_symmetric_row(y, a + j * stride, x, j, n);
 }
 
+template <class T>
+void subtract_rank_2(T* a, Index stride, const T* __restrict v, const T* __restrict w, Index n) {
+  for (Index i = 0; i < n; ++i) {
+    T* __restrict row = a + i * stride;
+    const T vi = v[i], wi = w[i];
+    for (Index j = i; j < n; ++j) row[j] -= vi * w[j] + wi * v[j];
+  }
+}
+
 // The pivots of L D Lᵀ - shift: as many are negative as eigenvalues lie below the shift.
 template <class T>
 void sturm_counts(const T* d, const T* e, double scale, const double* __restrict shifts,
@@ -255,9 +264,9 @@ void sturm_counts(const T* d, const T* e, double scale, const double* __restrict
 
 template <class T>
 constexpr Kernels<T> table = {
-    all_finite<T>,    sum_abs<T>,       sum_squares<T>,        max_abs<T>,     dot<T>,
-    scale<T>,         blend<T>,         add_scaled<T>,         add_signs<T>,   add_squares<T>,
-    add_by_column<T>, scale_and_add<T>, add_symmetric_rows<T>, sturm_counts<T>};
+    all_finite<T>,    sum_abs<T>,       sum_squares<T>,        max_abs<T>,         dot<T>,
+    scale<T>,         blend<T>,         add_scaled<T>,         add_signs<T>,       add_squares<T>,
+    add_by_column<T>, scale_and_add<T>, add_symmetric_rows<T>, subtract_rank_2<T>, sturm_counts<T>};
 
 }  // namespace
 

@@ -33,6 +33,8 @@ struct Kernels {
   // triangle, and their mirror images, are not zero. Reads a once; sums in T.
   void (*add_symmetric_rows)(T* y, const T* a, Index stride, const T* x, Index begin, Index end,
                              Index n);
+  // The upper triangle of the n x n matrix a <- a - v wᵀ - w vᵀ
+  void (*subtract_rank_2)(T* a, Index stride, const T* v, const T* w, Index n);
   // counts[k] <- the number of eigenvalues below scale shifts[k] of the tridiagonal matrix with
   // diagonal d and off-diagonal e, for all sturm_shifts shifts
   void (*sturm_counts)(const T* d, const T* e, double scale, const double* shifts, Index* counts,

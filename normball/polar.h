@@ -13,7 +13,9 @@
 
 namespace normball {
 
-// Exact to rounding, the default. Directions of singular values that are zero to rounding map to 0.
+// Exact to rounding for singular values above 1e-6 (float) or 1e-10 (double) of the largest, the
+// default. Smaller ones may end anywhere in [0, 1]: the result is always in the unit ball. See
+// docs/polar.md.
 struct ExactPolar {
   friend bool operator==(const ExactPolar&, const ExactPolar&) = default;
 };

@@ -100,7 +100,7 @@ constexpr bool sanitized = false;
 template <class T>
 void expect_quality(const Spectrum& spectrum, Index rows, Index cols, double scale = 1) {
   const auto seed = static_cast<std::uint64_t>(rows * 131 + cols);
-  const auto quality = polar_quality<T>(spectrum, rows, cols, scale, 2, seed);
+  const auto quality = polar_quality<T>(spectrum, rows, cols, scale, 1, seed);
   EXPECT_TRUE(quality.within(std::is_same_v<T, float>))
       << spectrum.name << " " << spectrum.condition << ", " << rows << "x" << cols << ", scale "
       << scale << ", seed " << seed << ": above one " << quality.above_one << ", below one "

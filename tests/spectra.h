@@ -6,6 +6,7 @@
 #include <string>
 
 #include "normball/blas.h"
+#include "normball/parallel.h"
 #include "normball/polar.h"
 #include "testing.h"
 
@@ -123,6 +124,7 @@ PolarQuality polar_quality(const Spectrum& spectrum, Index rows, Index cols, dou
   }
   Workspace workspace;
   polar<T>(ExactPolar{}, x.view(), q.view(), workspace, nullptr, threads);
+  const SingleThreadedBlas guard;  // for LAPACK below
 
   const Index n = std::min(rows, cols);
   std::vector<double> sigma(static_cast<size_t>(n)), sigma_q(sigma.size());

@@ -16,6 +16,7 @@ namespace {
 using blas::Op;
 
 constexpr Index panel_width = 24;   // reflectors between two updates of the trailing matrix
+constexpr Index in_cache = 96;      // size below which rows are reduced one at a time
 constexpr Index symv_parts = 4;     // partial sums of a large symmetric product
 constexpr Index worth_parts = 256;  // size from which it is split
 constexpr Index worth_team = 512;   // ... and from which waking threads for it pays
@@ -66,14 +67,14 @@ T make_reflector(Index n, T* x, T& e) {
   return static_cast<T>(2 / kernel.sum_squares(x, 1, n));  // for the rounded v: stays orthogonal
 }
 
-// Reduces rows first .. first+width-1 of a. Their reflectors V stay in a; the rows of w then hold
-// W, with which the trailing matrix becomes a - Vᵀ W - Wᵀ V.
+// Reduces panel_width rows of a, from `first` on. Their reflectors V stay in a; the rows of w then
+// hold W, with which the trailing matrix becomes a - Vᵀ W - Wᵀ V.
 template <class T>
-void reduce_panel(const Reflectors<T>& h, const Tridiagonal<T>& t, Index first, Index width,
-                  MatrixView<T> w, T* partial, int threads) {
+void reduce_panel(const Reflectors<T>& h, const Tridiagonal<T>& t, Index first, MatrixView<T> w,
+                  T* partial, int threads) {
   const MatrixView<T> a = h.vectors;
   T with_w[panel_width], with_v[panel_width];
-  for (Index j = 0; j < width; ++j) {
+  for (Index j = 0; j < panel_width; ++j) {
     const Index k = first + j, size = a.rows - k - 1;
     T* row = a.row(k) + k;
     if (j > 0) {
@@ -100,6 +101,28 @@ void reduce_panel(const Reflectors<T>& h, const Tridiagonal<T>& t, Index first, 
   }
 }
 
+// Reduces all rows from `first` on, one at a time: where the matrix fits the cache this beats
+// panels, whose products are too small for BLAS.
+template <class T>
+void reduce_rows(const Reflectors<T>& h, const Tridiagonal<T>& t, Index first, T* w) {
+  const auto& kernel = kernels<T>();
+  const MatrixView<T> a = h.vectors;
+  for (Index k = first; k < a.rows - 1; ++k) {
+    const Index size = a.rows - k - 1;
+    const auto at = static_cast<size_t>(k);
+    T* v = a.row(k) + k + 1;
+    T* trailing = &a(k + 1, k + 1);
+    t.diagonal[at] = a(k, k);
+    h.tau[at] = make_reflector(size, v, t.off_diagonal[at]);
+    std::fill_n(w, size, T(0));
+    kernel.add_symmetric_rows(w, trailing, a.stride, v, 0, size, size);
+    const double tau = h.tau[at], shift = -0.5 * tau * tau * kernel.dot(w, v, size);
+    kernel.scale(w, tau, size);
+    kernel.add_scaled(w, 1, v, shift, 1, size);
+    kernel.subtract_rank_2(trailing, a.stride, v, w, size);
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -110,12 +133,15 @@ void tridiagonalize(const Reflectors<T>& h, const Tridiagonal<T>& t, Workspace& 
   const Index n = a.rows;
   const auto w = workspace.matrix<T>(panel_width, n);
   const auto partial = workspace.take<T>(symv_parts * n);
-  for (Index first = 0; first < n - 1; first += panel_width) {
-    const Index width = std::min(panel_width, n - 1 - first), next = first + width;
-    reduce_panel(h, t, first, width, w, partial.data(), threads);
-    subtract_rank_2k<T>(a.block(first, next, width, n - next), w.block(0, next, width, n - next),
+  Index first = 0;
+  for (; n - first > in_cache; first += panel_width) {
+    const Index next = first + panel_width;
+    reduce_panel(h, t, first, w, partial.data(), threads);
+    subtract_rank_2k<T>(a.block(first, next, panel_width, n - next),
+                        w.block(0, next, panel_width, n - next),
                         a.block(next, next, n - next, n - next), threads);
   }
+  reduce_rows(h, t, first, partial.data());
   t.diagonal[static_cast<size_t>(n - 1)] = a(n - 1, n - 1);
 }
 
