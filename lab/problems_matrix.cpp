@@ -208,7 +208,8 @@ struct Square {
 // All terms are positive semidefinite: nothing cancels.
 Square even_series(const Square& a, int first) {
   Square sum{a.n, Point(a.n * a.n)};
-  const int terms = 12 + static_cast<int>(1.5 * std::sqrt(a.trace()));
+  // Beyond 800 cosh is past the largest double anyway, and so is the sum.
+  const int terms = 12 + static_cast<int>(1.5 * std::min(800.0, std::sqrt(a.trace())));
   for (int k = terms; k >= 1; --k) sum.horner(a, 1.0 / ((2 * k + first - 1) * (2 * k + first)));
   return sum;
 }
