@@ -6,5 +6,6 @@
 namespace normball::cli {
 
 void add_bench_command(CLI::App& app);
+void add_lab_command(CLI::App& app);
 
 }  // namespace normball::cli

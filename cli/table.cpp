@@ -14,7 +14,7 @@ size_t width_of(const std::string& text) {
 
 }  // namespace
 
-void Table::print(std::ostream& out) const {
+void Table::print(std::ostream& out, Align align) const {
   std::vector<size_t> widths(rows_.front().size());
   for (const auto& row : rows_) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
@@ -22,7 +22,8 @@ void Table::print(std::ostream& out) const {
   for (size_t r = 0; r < rows_.size(); ++r) {
     for (size_t i = 0; i < rows_[r].size(); ++i) {
       const std::string padding(widths[i] - width_of(rows_[r][i]), ' ');
-      out << (i == 0 ? "  " : "   ") << (i == 0 ? rows_[r][i] + padding : padding + rows_[r][i]);
+      const bool left = i == 0 || align == Align::Left;
+      out << (i == 0 ? "  " : "   ") << (left ? rows_[r][i] + padding : padding + rows_[r][i]);
     }
     out << '\n';
     if (r > 0) continue;

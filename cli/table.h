@@ -1,4 +1,4 @@
-// Tables for people: columns as wide as they need to be, numbers to the right.
+// Tables for people: columns as wide as they need to be, numbers to the right, words to the left.
 #pragma once
 
 #include <ostream>
@@ -11,7 +11,9 @@ class Table {
  public:
   explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  void print(std::ostream& out) const;
+  // Where the columns after the first go to.
+  enum class Align { Left, Right };
+  void print(std::ostream& out, Align align = Align::Right) const;
 
  private:
   std::vector<std::vector<std::string>> rows_;

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "normball/normball.h"
-#include "plot.h"
+#include "plot/plot.h"
 
 namespace {
 

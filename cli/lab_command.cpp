@@ -1,0 +1,193 @@
+// `normball lab`: the paper's statements as inequalities, and its question as a picture.
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/table.h"
+#include "lab/picture.h"
+#include "lab/report.h"
+#include "lab/statement.h"
+#include "normball/error.h"
+#include "normball/parallel.h"
+
+namespace normball::cli {
+namespace {
+
+using namespace lab;
+
+struct Options {
+  Filter filter;
+  Settings settings;
+  int threads = 0;
+  std::string json_file, html_file, svg_file;
+  std::string statement;
+  std::string norm = "spectral", problem = "cosh";
+  int steps = 300;
+};
+
+std::ofstream open_for_writing(const std::string& name) {
+  std::ofstream file(name);
+  if (!file) detail::invalid("lab", "cannot write '", name, "'");
+  return file;
+}
+
+void write(std::ofstream file, const std::string& name, const std::string& text) {
+  file << text;
+  if (!file.flush()) detail::invalid("lab", "cannot write '", name, "'");
+  std::cout << "written to " << name << '\n';
+}
+
+void list() {
+  std::cout << "Statements (normball lab check NAME, or normball lab all):\n\n";
+  Table table({"name", "in the paper"});
+  for (const auto& s : statements()) table.add({std::string(s.name), std::string(s.paper)});
+  table.print(std::cout, Table::Align::Left);
+  std::cout << "\nProblems (--problem):\n\n";
+  Table problem_table({"name", "what it is"});
+  for (const auto& p : problems()) problem_table.add({std::string(p.name), std::string(p.about)});
+  problem_table.print(std::cout, Table::Align::Left);
+  std::cout << "\nNorms (--norm): euclidean, sign, spectral, row on a 5x3 matrix; product on three "
+               "layers;\nor any other norm by its text, such as col or spectral(unit), on the "
+               "matrix.\n";
+}
+
+// A line that is rewritten on a terminal; every tenth job as a line elsewhere.
+class Progress {
+ public:
+  explicit Progress(size_t jobs) : jobs_(jobs), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+  void operator()(size_t done, const Job& job) const {
+    const std::string count = std::to_string(done) + "/" + std::to_string(jobs_);
+    const std::string what =
+        std::string(job.statement->name) + " · " + job.norm + " · " + job.problem;
+    if (terminal_) {
+      constexpr size_t width = 30;
+      const size_t full = done * width / jobs_;
+      std::string bar;
+      for (size_t i = 0; i < width; ++i) bar += i < full ? "█" : "░";
+      std::cerr << "\r\x1b[K" << bar << ' ' << count << "  " << what << std::flush;
+      if (done == jobs_) std::cerr << "\r\x1b[K" << std::flush;
+    } else if (done % 50 == 0 || done == jobs_) {
+      std::cerr << count << ' ' << what << '\n';
+    }
+  }
+
+ private:
+  size_t jobs_;
+  bool terminal_;
+};
+
+std::string result_of(const Row& row) {
+  if (row.counts) return row.pass ? "pass" : "FAIL";
+  return row.pass ? "not refuted" : "refuted";
+}
+
+void print(const std::vector<Row>& rows) {
+  Table table({"statement", "norm", "problem", "bound", "measured", "margin", "result"});
+  for (const auto& row : rows) {
+    table.add({row.statement, row.norm, row.problem, format("%.4g", row.bound),
+               format("%.4g", row.measured), row.rate ? "" : format("%.3g", row.margin()),
+               result_of(row)});
+  }
+  table.print(std::cout);
+}
+
+void run_statements(const Options& options) {
+  const auto all = statements();
+  const auto jobs = plan(all, options.filter);
+  std::ofstream json, html;
+  if (!options.json_file.empty()) json = open_for_writing(options.json_file);
+  if (!options.html_file.empty()) html = open_for_writing(options.html_file);
+
+  const int threads = options.threads > 0 ? options.threads : default_threads();
+  const auto begin = std::chrono::steady_clock::now();
+  const auto rows = run_jobs(jobs, options.settings, threads, Progress(jobs.size()));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+
+  print(rows);
+  for (const auto& row : rows) {
+    if (row.rate)
+      std::cout << "  " << row.statement << ' ' << row.norm << ' ' << row.problem << ": "
+                << row.setting << '\n';
+  }
+  const Summary summary = summarize(rows, seconds.count());
+  std::cout << '\n' << to_text(summary);
+  if (json.is_open())
+    write(std::move(json), options.json_file, to_json(rows, summary, options.settings));
+  if (html.is_open())
+    write(std::move(html), options.html_file, to_html(all, rows, summary, options.settings));
+  if (summary.failed > 0) throw CLI::RuntimeError(1);
+}
+
+void draw(const Options& options) {
+  const auto problem = make_problem(options.problem, make_space(options.norm));
+  std::ofstream svg;
+  if (!options.svg_file.empty()) svg = open_for_writing(options.svg_file);
+  const Picture picture = race(*problem, options.steps);
+  const bool color = isatty(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;
+  std::cout << picture.text << '\n' << to_terminal(picture.figure, 84, 20, color);
+  if (svg.is_open()) write(std::move(svg), options.svg_file, to_svg(picture.figure));
+}
+
+void add_run_options(CLI::App& command, const std::shared_ptr<Options>& options) {
+  command.add_option("--seeds", options->settings.seeds, "Seeds of every stochastic statement")
+      ->check(CLI::Range(2, 10000))
+      ->capture_default_str();
+  command.add_flag("--quick", options->settings.quick, "Short runs: seconds instead of minutes");
+  command.add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_option("--json", options->json_file, "Also write the rows to this file");
+  command.add_option("--html", options->html_file, "Also write a page to this file");
+  command
+      .add_option("--stepsize-factor", options->settings.stepsize_factor,
+                  "Multiply every stepsize: above 1 the conditions are broken and statements may "
+                  "fail")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_lab_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  auto* lab = app.add_subcommand(
+      "lab",
+      "The paper's statements checked as inequalities; without a subcommand, a list of them");
+  lab->require_subcommand(0, 1);
+  lab->callback([lab] {
+    if (lab->get_subcommands().empty()) list();
+  });
+
+  auto* all = lab->add_subcommand("all", "Check every statement; exit code 1 if one fails");
+  add_run_options(*all, options);
+  all->callback([options] { run_statements(*options); });
+
+  auto* check = lab->add_subcommand("check", "Check one statement; exit code 1 if it fails");
+  check->add_option("statement", options->statement, "Its name, from `normball lab`")->required();
+  check->add_option("--norm", options->filter.norms, "Norms; several allowed (default: five)");
+  check->add_option("--problem", options->filter.problems,
+                    "Problems; several allowed (default: all that have the constants)");
+  add_run_options(*check, options);
+  check->callback([options] {
+    options->filter.statements = {options->statement};
+    run_statements(*options);
+  });
+
+  auto* picture = lab->add_subcommand(
+      "picture", "The paper's question: steepest, normalized and clipped descent on one problem");
+  picture->add_option("--norm", options->norm, "The norm")->capture_default_str();
+  picture->add_option("--problem", options->problem, "The problem")->capture_default_str();
+  picture->add_option("--steps", options->steps, "Steps of each run")
+      ->check(CLI::Range(10, 1000000))
+      ->capture_default_str();
+  picture->add_option("--svg", options->svg_file, "Also write the figure to this file");
+  picture->callback([options] { draw(*options); });
+}
+
+}  // namespace normball::cli

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The exit codes and messages of `normball lab`.
+#   lab_cli_test.sh NORMBALL WORK_DIRECTORY
+set -euo pipefail
+normball=$1
+work=$2
+mkdir -p "$work"
+failures=0
+
+# expect CODE TEXT ARGUMENTS...: the exit code, and a text in what is printed
+expect() {
+  local code=$1 text=$2 output status=0
+  shift 2
+  output=$("$normball" lab "$@" 2>&1) || status=$?
+  if [ "$status" != "$code" ] || ! grep -qF -- "$text" <<<"$output"; then
+    echo "normball lab $*: exit code $status (expected $code), or no '$text' in:"
+    echo "$output"
+    failures=$((failures + 1))
+  fi
+}
+
+expect 0 "thm:det:GGNC"
+expect 0 "--seeds" all --help
+expect 0 "--problem" check --help
+expect 0 "--svg" picture --help
+expect 0 "pass" check descent --norm sign --problem cosh --quick
+expect 0 "pass" check ggnc --norm "spectral(unit)" --problem quadratic --quick
+expect 0 "refuted" check printed-ggnc --quick
+expect 1 "FAIL" check descent --norm euclidean --problem quadratic --quick --stepsize-factor 4
+expect 1 "did you mean 'descent'" check desent
+expect 1 "did you mean 'spectral'" check descent --norm spektral
+expect 1 "did you mean 'cosh'" check descent --problem kosh
+expect 1 "no statement applies" check ggnc --problem factorization
+expect 1 "no constants" picture --problem factorization
+expect 1 "cannot write" check lengths --quick --json "$work/missing/file.json"
+expect 2 "statement is required" check
+expect 2 "--seeds" all --seeds 0
+expect 2 "--sedes" all --sedes 3
+expect 0 "written to" picture --norm row --problem exp --steps 50 --svg "$work/picture.svg"
+expect 0 "written to" check lengths --quick --norm sign --json "$work/rows.json" --html "$work/page.html"
+grep -q '"statement": "lengths"' "$work/rows.json"
+grep -q "<svg" "$work/picture.svg"
+grep -q "</html>" "$work/page.html"
+exit "$((failures > 0))"
