@@ -112,6 +112,7 @@ struct PolarQuality {
 template <class T>
 PolarQuality polar_quality(const Spectrum& spectrum, Index rows, Index cols, double scale,
                            int threads, std::uint64_t seed) {
+  const SingleThreadedBlas guard;  // for the reference; polar() has its own threads
   Random random(seed);
   const auto exact = matrix_with(spectrum, rows, cols, random);
   Matrix<T> x(rows, cols, 3), q(rows, cols, 5);
@@ -124,7 +125,6 @@ PolarQuality polar_quality(const Spectrum& spectrum, Index rows, Index cols, dou
   }
   Workspace workspace;
   polar<T>(ExactPolar{}, x.view(), q.view(), workspace, nullptr, threads);
-  const SingleThreadedBlas guard;  // for LAPACK below
 
   const Index n = std::min(rows, cols);
   std::vector<double> sigma(static_cast<size_t>(n)), sigma_q(sigma.size());

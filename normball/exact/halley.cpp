@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "normball/blas.h"
+#include "normball/exact/spectrum.h"
 #include "normball/exact/start_vector.h"
 #include "normball/exact/tuning.h"
 #include "normball/kernels.h"
@@ -72,10 +73,12 @@ double largest_bound(ConstMatrixView<T> r, Workspace& workspace) {
   return std::min(trace, *std::ranges::max_element(sums));
 }
 
-// The pivots of the Cholesky factor of I + c r / top stand for its eigenvalues, which they exceed.
+// The pivots of the Cholesky factor of I + c r / top stand for its eigenvalues. Since they exceed
+// them, the smallest eigenvalue itself is asked for where nothing can be deflated instead.
 template <class T>
-bool many_are_small(ConstMatrixView<T> u, double c) {
+bool many_are_small(ConstMatrixView<T> u, double c, Workspace& workspace) {
   const double threshold = std::max(100.0, 4 * c * Tuning<T>::clean_ratio(u.rows));
+  if (most_deflated(u.rows) == 0) return smallest_eigenvalue(u, workspace) < threshold;
   Index small = 0;
   for (Index i = 0; i < u.rows; ++i) {
     const double pivot = u(i, i);
@@ -93,7 +96,7 @@ bool halley_factor(ConstMatrixView<T> r, bool lifted, MatrixView<T> p, Workspace
   if (!(top > 0)) return false;
   constexpr double least = Tuning<T>::least;  // keeps c times the noise of R below 1
   Halley h(least);
-  if (!factor_shifted(h.c / top, r, p) || !many_are_small<T>(p, h.c)) return false;
+  if (!factor_shifted(h.c / top, r, p) || !many_are_small<T>(p, h.c, workspace)) return false;
   const double lambda = (smallest_eigenvalue<T>(p, workspace) - 1) / h.c;
   if (lifted && lambda < 2 * Tuning<T>::noise) return false;
   const double l = std::min(0.3, 0.7 * std::sqrt(std::max(0.0, lambda)));

@@ -19,7 +19,7 @@ constexpr Index panel_width = 24;   // reflectors between two updates of the tra
 constexpr Index in_cache = 96;      // size below which rows are reduced one at a time
 constexpr Index symv_parts = 4;     // partial sums of a large symmetric product
 constexpr Index worth_parts = 256;  // size from which it is split
-constexpr Index worth_team = 512;   // ... and from which waking threads for it pays
+constexpr Index worth_team = 1024;  // ... and from which waking threads for it pays
 
 // Where to cut n rows of an upper triangle into parts of equal area.
 std::array<Index, symv_parts + 1> equal_areas(Index n, Index parts) {
