@@ -32,7 +32,7 @@ struct Options {
 
 std::ofstream open_for_writing(const std::string& name) {
   std::ofstream file(name);
-  if (!file) detail::invalid("lab", "cannot write '", name, "'");
+  if (!file) throw CLI::ValidationError("[lab] cannot write '" + name + "'");
   return file;
 }
 
@@ -40,6 +40,16 @@ void write(std::ofstream file, const std::string& name, const std::string& text)
   file << text;
   if (!file.flush()) detail::invalid("lab", "cannot write '", name, "'");
   std::cout << "written to " << name << '\n';
+}
+
+// What the user named wrong is misuse of the command line (exit code 2), not a failed inequality.
+template <class Body>
+auto named_by_user(const Body& body) {
+  try {
+    return body();
+  } catch (const std::invalid_argument& error) {
+    throw CLI::ValidationError(error.what());
+  }
 }
 
 void list() {
@@ -99,7 +109,7 @@ void print(const std::vector<Row>& rows) {
 
 void run_statements(const Options& options) {
   const auto all = statements();
-  const auto jobs = plan(all, options.filter);
+  const auto jobs = named_by_user([&] { return plan(all, options.filter); });
   std::ofstream json, html;
   if (!options.json_file.empty()) json = open_for_writing(options.json_file);
   if (!options.html_file.empty()) html = open_for_writing(options.html_file);
@@ -125,10 +135,11 @@ void run_statements(const Options& options) {
 }
 
 void draw(const Options& options) {
-  const auto problem = make_problem(options.problem, make_space(options.norm));
+  const auto problem =
+      named_by_user([&] { return make_problem(options.problem, make_space(options.norm)); });
   std::ofstream svg;
   if (!options.svg_file.empty()) svg = open_for_writing(options.svg_file);
-  const Picture picture = race(*problem, options.steps);
+  const Picture picture = named_by_user([&] { return race(*problem, options.steps); });
   const bool color = isatty(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;
   std::cout << picture.text << '\n' << to_terminal(picture.figure, 84, 20, color);
   if (svg.is_open()) write(std::move(svg), options.svg_file, to_svg(picture.figure));

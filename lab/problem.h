@@ -72,7 +72,14 @@ ProblemPtr scaled(ProblemPtr problem, double factor);
 // along a run of classical Frank-Wolfe.
 double constrained_infimum(const Problem& problem, double beta);
 
-// Their constructors, one for each file.
+// Which statements apply to a problem.
+inline bool has_smoothness(const Problem& problem) { return problem.smoothness().has_value(); }
+inline bool has_lipschitz(const Problem& problem) { return problem.lipschitz().has_value(); }
+inline bool has_ball_lipschitz(const Problem& problem) {
+  return problem.lipschitz_on_ball(1).has_value();
+}
+
+// Their constructors.
 ProblemPtr make_cosh(const Space& space);
 ProblemPtr make_exp(const Space& space);
 ProblemPtr make_quartic(const Space& space);

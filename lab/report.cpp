@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 namespace normball::lab {
@@ -11,11 +12,12 @@ Summary summarize(const std::vector<Row>& rows, double seconds) {
   Summary summary{.rows = rows.size(),
                   .smallest_margin = std::numeric_limits<double>::infinity(),
                   .seconds = seconds};
+  std::set<std::string> refuted;
   for (const auto& row : rows) {
     summary.steps += row.steps;
     if (row.statement == "descent") summary.descent_steps += row.steps;
     if (!row.counts) {
-      summary.refuted += !row.pass;
+      if (!row.pass) refuted.insert(row.statement);
       continue;
     }
     summary.failed += !row.pass;
@@ -23,6 +25,7 @@ Summary summarize(const std::vector<Row>& rows, double seconds) {
     summary.smallest_margin = row.margin();
     summary.smallest_margin_row = row.statement + ", " + row.norm + ", " + row.problem;
   }
+  summary.refuted = refuted.size();
   return summary;
 }
 

@@ -35,6 +35,23 @@ std::string escape(std::string_view text) {
   return out;
 }
 
+// Escaped, with x^k and x^{k+1} as superscripts.
+std::string formula(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '^' || at + 1 == text.size()) {
+      out += escape(text.substr(at, 1));
+      continue;
+    }
+    const bool braces = text[at + 1] == '{';
+    const size_t end = braces ? std::min(text.find('}', at), text.size() - 1) : at + 1;
+    const size_t begin = braces ? at + 2 : at + 1;
+    out += "<sup>" + escape(text.substr(begin, braces ? end - begin : 1)) + "</sup>";
+    at = end;
+  }
+  return out;
+}
+
 std::string number(double value, const char* pattern = "%.3g") {
   char buffer[32];
   std::snprintf(buffer, sizeof buffer, pattern, value);  // NOLINT: patterns are ours
@@ -48,18 +65,18 @@ body { margin:0; background:#f5f7fa; color:var(--ink); font:15px/1.5 system-ui,"
 main { max-width:1080px; margin:0 auto; padding:32px 24px 64px; }
 h1 { font-size:28px; margin:0 0 4px; } h2 { font-size:20px; margin:40px 0 12px; }
 p.lead { color:var(--soft); margin:0 0 24px; max-width:760px; }
-.cards { display:grid; grid-template-columns:repeat(auto-fit,minmax(170px,1fr)); gap:12px; }
+.cards { display:grid; grid-template-columns:repeat(auto-fit,minmax(150px,1fr)); gap:12px; }
 .card { background:#fff; border:1px solid var(--line); border-radius:10px; padding:14px 16px; }
 .card b { display:block; font-size:24px; line-height:1.2; } .card span { color:var(--soft); font-size:13px; }
 .good { color:var(--good); } .bad { color:var(--bad); } .note { color:var(--note); }
 section { background:#fff; border:1px solid var(--line); border-radius:10px; padding:18px 20px; margin:14px 0; }
 section h3 { margin:0; font-size:16px; font-family:ui-monospace,"DejaVu Sans Mono",monospace; }
 section .paper { color:var(--soft); font-size:13px; margin-left:10px; font-family:system-ui,"DejaVu Sans",sans-serif; font-weight:normal; }
-.claim { margin:6px 0 14px; }
+.claim { margin:6px 0 14px; } sup { font-size:75%; line-height:0; }
 .scroll { overflow-x:auto; }
-table { border-collapse:separate; border-spacing:4px; font-variant-numeric:tabular-nums; }
+table { width:100%; border-collapse:separate; border-spacing:4px; font-variant-numeric:tabular-nums; }
 th { font-weight:600; color:var(--soft); font-size:13px; padding:2px 8px; text-align:center; }
-th.row { text-align:right; }
+th.row { text-align:right; width:120px; }
 td { border-radius:6px; padding:5px 10px; text-align:center; min-width:104px; font-size:14px; cursor:default; }
 td.none { color:#b9c2cc; }
 td.fail { background:var(--bad); color:#fff; font-weight:600; }
@@ -93,7 +110,8 @@ void cell(std::ostream& out, const std::vector<const Row*>& rows) {
              number(row->measured, "%.6g") + ", bound " + number(row->bound, "%.6g");
     if (row->rate) shown += (shown.empty() ? "" : ", ") + number(row->rate->slope, "%.3f");
   }
-  if (shown.empty()) shown = number(least, least < 10 ? "%.2f" : "%.3g") + "×";
+  if (shown.empty())
+    shown = number(least, least < 0.1 ? "%.0e" : least < 10 ? "%.2f" : "%.3g") + "×";
   out << "<td title=\"" << escape(title) << '"';
   if (pass) {
     out << " style=\"" << shade(std::isfinite(least) ? least : 10) << '"';
@@ -252,7 +270,8 @@ std::string to_html(const std::vector<Statement>& all, const std::vector<Row>& r
     }
     if (own.empty()) continue;
     out << "<section><h3>" << escape(statement.name) << "<span class=\"paper\">"
-        << escape(statement.paper) << "</span></h3>\n<p class=\"claim\">" << escape(statement.claim)
+        << escape(statement.paper) << "</span></h3>\n<p class=\"claim\">"
+        << formula(statement.claim)
         << (statement.kind == Kind::Printed ? " <span class=\"note\">— does not hold; below 1 the "
                                               "problem shows it</span>"
                                             : "")

@@ -51,6 +51,8 @@ Point Run::momentum_error() {
   return lambda;
 }
 
+double ball_radius(const Space& space) { return space.equal_radii() ? 1.5 : 1; }
+
 Method short_step(const Space& space, double gamma, double rho, double beta,
                   ShortStep::Variant variant, double alpha) {
   if (space.equal_radii()) return s3cg(gamma * rho, rho, beta, variant, alpha);

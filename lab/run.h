@@ -45,6 +45,9 @@ class Run {
   const StepReport* report_ = nullptr;
 };
 
+// The radius of the ball of the constrained statements: layers with radii of their own have 1.
+double ball_radius(const Space& space);
+
 // Algorithm 2 on the ball of radius beta. Where the layers have radii of their own it is Algorithm
 // 4 (beta must be 1 there), the same method in the product norm.
 Method short_step(const Space& space, double gamma, double rho, double beta,

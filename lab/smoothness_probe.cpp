@@ -12,7 +12,8 @@ namespace {
 using Views = SmoothnessProbe::Views;
 using Buffers = std::vector<std::vector<double>>;
 
-Buffers copy_of(Views x) {
+template <class T>
+Buffers copy_of(std::span<const MatrixView<T>> x) {
   Buffers copy;
   for (const auto& view : x) {
     auto& to = copy.emplace_back();
@@ -86,17 +87,28 @@ SmoothnessProbe::SmoothnessProbe(std::vector<Layer> layers, Combination combinat
     : norm_(std::move(layers), combination) {}
 
 std::vector<MatrixView<double>> SmoothnessProbe::views(Buffers& buffers) const {
+  if (buffers.size() != norm_.layers().size()) {
+    detail::invalid("SmoothnessProbe", "got ", buffers.size(), " layers, expected ",
+                    norm_.layers().size());
+  }
   std::vector<MatrixView<double>> result;
   for (size_t l = 0; l < buffers.size(); ++l) {
-    const Shape& shape = norm_.layers()[l].shape;
+    const auto& [name, shape, norm, radius] = norm_.layers()[l];
+    if (buffers[l].size() != static_cast<size_t>(shape.size())) {
+      detail::invalid("SmoothnessProbe", "layer '", name, "' has ", buffers[l].size(),
+                      " entries, expected ", shape.size());
+    }
     result.emplace_back(buffers[l].data(), shape.rows, shape.cols);
   }
   return result;
 }
 
-void SmoothnessProbe::observe(Views x, Views gradient) {
-  const double dual = norm_.dual_norm<double>(gradient);
+template <class T>
+void SmoothnessProbe::observe_any(std::span<const MatrixView<T>> x,
+                                  std::span<const MatrixView<T>> gradient) {
   Buffers now = copy_of(x), slope = copy_of(gradient);
+  const double dual = norm_.dual_norm<double>(views(slope));
+  views(now);  // refuses other shapes before anything is kept
   if (!last_x_.empty()) {
     combine(now, -1, last_x_, last_x_);
     combine(slope, -1, last_gradient_, last_gradient_);
@@ -112,13 +124,18 @@ void SmoothnessProbe::observe(Views x, Views gradient) {
   last_dual_ = dual;
 }
 
+template void SmoothnessProbe::observe_any(std::span<const MatrixView<float>>,
+                                           std::span<const MatrixView<float>>);
+template void SmoothnessProbe::observe_any(std::span<const MatrixView<double>>,
+                                           std::span<const MatrixView<double>>);
+
 void SmoothnessProbe::forget_last() { last_x_.clear(); }
 
 void SmoothnessProbe::explore(Views x, const GradientAt& gradient_at, double distance,
                               int directions, std::uint64_t seed) {
   detail::require_positive("SmoothnessProbe::explore", "distance", distance);
   constexpr int climbs = 8;
-  const Buffers center = copy_of(x);
+  const Buffers center = copy_of<double>(x);
   Buffers gradient = zeros(norm_.layers()), moved = gradient, change = gradient, u = gradient;
   gradient_at(x, views(gradient));
   SmoothnessPair steepest{norm_.dual_norm<double>(views(gradient)), 0};

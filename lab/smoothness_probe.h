@@ -52,7 +52,10 @@ class SmoothnessProbe {
   explicit SmoothnessProbe(std::vector<Layer> layers, Combination combination = Combination::Max);
 
   // Pairs this point with the one before; what was seen at x or at y counts for both of them.
-  void observe(Views x, Views gradient);
+  void observe(Views x, Views gradient) { observe_any<double>(x, gradient); }
+  void observe(std::span<const MatrixView<float>> x, std::span<const MatrixView<float>> gradient) {
+    observe_any<float>(x, gradient);
+  }
   void forget_last();  // the next observed point begins a new trajectory
 
   // Pairs x with a point at the given distance, in the direction of largest curvature found: the
@@ -67,6 +70,8 @@ class SmoothnessProbe {
  private:
   using Buffers = std::vector<std::vector<double>>;
   std::vector<MatrixView<double>> views(Buffers& buffers) const;
+  template <class T>
+  void observe_any(std::span<const MatrixView<T>> x, std::span<const MatrixView<T>> gradient);
 
   ProductNorm norm_;
   Buffers last_x_, last_gradient_, last_direction_;

@@ -57,7 +57,9 @@ struct Statement {
 
 std::vector<Statement> statements();
 std::span<const Statement> deterministic_statements();
+std::span<const Statement> constrained_statements();
 std::span<const Statement> stochastic_statements();
+std::span<const Statement> rate_statements();
 std::span<const Statement> printed_statements();
 const Statement& find_statement(const std::vector<Statement>& all, std::string_view name);
 

@@ -7,48 +7,14 @@
 #include "lab/run.h"
 #include "lab/smoothness_probe.h"
 #include "lab/statement.h"
+#include "lab/statement_tools.h"
 
 namespace normball::lab {
 namespace {
 
-constexpr double rounding = 1e-13;           // of a function value, relative
 constexpr double quotient_slack = 1 + 1e-9;  // of a difference quotient that attains its bound
 
 bool always(const Problem&) { return true; }
-bool has_smoothness(const Problem& problem) { return problem.smoothness().has_value(); }
-bool has_lipschitz(const Problem& problem) { return problem.lipschitz().has_value(); }
-bool has_ball_lipschitz(const Problem& problem) { return problem.lipschitz_on_ball(1).has_value(); }
-
-std::vector<int> horizons(const Settings& settings) {
-  if (settings.quick) return {1, 10, 100};
-  return {1, 10, 100, 1000, 3000};
-}
-
-// The radius of the ball of the constrained statements: layers with radii of their own have 1.
-double ball_radius(const Space& space) { return space.equal_radii() ? 1.5 : 1; }
-
-Point on_sphere(const Space& space, double radius) {
-  Random random(7);
-  Point x = space.sphere(random);
-  for (double& v : x) v *= radius;
-  return x;
-}
-
-// Offers the mean of a quantity over the first n steps at every horizon, against bound(n).
-template <class Quantity, class Bound>
-void check_means(Run& run, const std::vector<int>& at, const Quantity& quantity, const Bound& bound,
-                 const std::string& setting, Tightest& tightest) {
-  double sum = 0;
-  size_t next = 0;
-  for (int n = 1; n <= at.back(); ++n) {
-    run.step();
-    sum += quantity(run);
-    if (n != at[next]) continue;
-    tightest.offer(setting + " n=" + std::to_string(n), bound(n), sum / n);
-    ++next;
-  }
-  tightest.add_steps(at.back());
-}
 
 double dual_norm_of(const Run& run) { return run.dual_norm(); }
 
@@ -196,68 +162,6 @@ std::vector<Row> check_descent(const Problem& problem, const Settings& settings)
   return {tightest.row()};
 }
 
-struct ShortStepSetting {
-  double gamma, rho;
-  ShortStep::Variant variant;
-};
-
-std::vector<ShortStepSetting> short_steps(double l, const Settings& settings) {
-  std::vector<ShortStepSetting> result;
-  const double gamma = settings.stepsize_factor / l;
-  for (const auto variant : {ShortStep::Variant::ByNorm, ShortStep::Variant::ByDiameter}) {
-    for (const double share : {1.0, 0.1}) result.push_back({gamma, share / gamma, variant});
-    result.push_back({gamma / 3, 1 / gamma, variant});
-  }
-  return result;
-}
-
-std::string describe_short_step(const ShortStepSetting& s) {
-  return std::string(s.variant == ShortStep::Variant::ByNorm ? "variant 1 " : "variant 2 ") +
-         describe({{"γ", s.gamma}, {"ρ", s.rho}});
-}
-
-std::vector<Row> check_short_step(const Problem& problem, const Settings& settings) {
-  const Space& space = problem.space();
-  const double beta = ball_radius(space);
-  const Point start = on_sphere(space, beta);
-  const double delta = problem.value(start) - constrained_infimum(problem, beta);
-  Tightest tightest;
-  for (const auto& s : short_steps(*problem.lipschitz_on_ball(beta), settings)) {
-    Run run(problem, short_step(space, s.gamma, s.rho, beta, s.variant), start);
-    check_means(
-        run, horizons(settings), [&](const Run& r) { return r.wolfe_gap(beta); },
-        [&](int n) {
-          return short_step_bound({delta, s.gamma, s.rho, n}, beta);
-        },
-        describe_short_step(s), tightest);
-  }
-  return {tightest.row()};
-}
-
-// f(x^k) − f(x^{k+1}) >= γη⟨∇f(x^k), v⟩/2 in both cases of the proof.
-std::vector<Row> check_short_step_descent(const Problem& problem, const Settings& settings) {
-  const Space& space = problem.space();
-  const double beta = ball_radius(space);
-  Random random(17);
-  Tightest tightest;
-  for (const auto& s : short_steps(*problem.lipschitz_on_ball(beta), settings)) {
-    for (int start = 0; start < (settings.quick ? 2 : 10); ++start) {
-      Point x = space.sphere(random);
-      for (double& v : x) v *= beta * (start % 2 == 0 ? 1 : random.uniform());
-      Run run(problem, short_step(space, s.gamma, s.rho, beta, s.variant), x);
-      for (int k = 0; k < 100; ++k) {
-        run.step();
-        const double from = run.value_before(), to = run.value_after();
-        const double wanted = s.gamma * run.report().eta * run.report().pairing / 2;
-        const double got = from - to + rounding * std::max(std::abs(from), std::abs(to));
-        if (wanted > 0) tightest.offer(describe_short_step(s), 1, got > 0 ? wanted / got : 1e9);
-      }
-      tightest.add_steps(100);
-    }
-  }
-  return {tightest.row()};
-}
-
 // Needs no constants: ‖x^{k+1} − x^k‖ <= γρ for GGNC and ‖x^k‖ <= β for S³CG.
 std::vector<Row> check_lengths(const Problem& problem, const Settings& settings) {
   const Space& space = problem.space();
@@ -330,7 +234,7 @@ std::vector<Row> check_probe(const Problem& problem, const Settings& settings) {
   return {tightest.row()};
 }
 
-constexpr std::array<Statement, 10> table = {{
+constexpr std::array<Statement, 8> table = {{
     {"assumption", "asm:Lip, def:Lip",
      "‖∇f(x)−∇f(y)‖* ≤ (L0 + L1‖∇f(x)‖*)‖x−y‖ for ‖x−y‖ ≤ 1/L1: the problems' own constants",
      Kind::Deterministic, has_smoothness, check_assumption},
@@ -348,12 +252,6 @@ constexpr std::array<Statement, 10> table = {{
     {"descent", "thm:det:GGNC, its descent inequality",
      "GGNC: f(x^{k+1}) ≤ f(x^k) − γτ‖∇f(x^k)‖*²/2 at every step for γ ≤ 1/(L0+ρL1)",
      Kind::Deterministic, has_smoothness, check_descent},
-    {"s3cg", "theorem on S³CG, deterministic, corrected",
-     "S³CG: mean Wolfe gap ≤ 2β√(2Δ/(γn)) + 2Δ/(γρn) for γ ≤ 1/L, γρ ≤ 1", Kind::Deterministic,
-     has_ball_lipschitz, check_short_step},
-    {"s3cg-descent", "theorem on S³CG, deterministic, its descent inequality",
-     "S³CG: f(x^{k+1}) ≤ f(x^k) − γη⟨∇f(x^k), v⟩/2 at every step for γ ≤ 1/L", Kind::Deterministic,
-     has_ball_lipschitz, check_short_step_descent},
     {"lengths", "Algorithms 1 and 2", "GGNC: ‖x^{k+1}−x^k‖ ≤ γρ; S³CG: ‖x^k‖ ≤ β",
      Kind::Deterministic, always, check_lengths},
     {"probe", "none: a test of the probe",

@@ -27,12 +27,12 @@ expect 0 "pass" check descent --norm sign --problem cosh --quick
 expect 0 "pass" check ggnc --norm "spectral(unit)" --problem quadratic --quick
 expect 0 "refuted" check printed-ggnc --quick
 expect 1 "FAIL" check descent --norm euclidean --problem quadratic --quick --stepsize-factor 4
-expect 1 "did you mean 'descent'" check desent
-expect 1 "did you mean 'spectral'" check descent --norm spektral
-expect 1 "did you mean 'cosh'" check descent --problem kosh
-expect 1 "no statement applies" check ggnc --problem factorization
-expect 1 "no constants" picture --problem factorization
-expect 1 "cannot write" check lengths --quick --json "$work/missing/file.json"
+expect 2 "did you mean 'descent'" check desent
+expect 2 "did you mean 'spectral'" check descent --norm spektral
+expect 2 "did you mean 'cosh'" check descent --problem kosh
+expect 2 "no statement applies" check ggnc --problem factorization
+expect 2 "no constants" picture --problem factorization
+expect 2 "cannot write" check lengths --quick --json "$work/missing/file.json"
 expect 2 "statement is required" check
 expect 2 "--seeds" all --seeds 0
 expect 2 "--sedes" all --sedes 3

@@ -94,6 +94,26 @@ TEST(SmoothnessProbe, RecoversTheConstantsAlongATrajectory) {
   EXPECT_EQ(probe.pairs().size(), before);
 }
 
+TEST(SmoothnessProbe, TakesFloatsAndRefusesOtherShapes) {
+  const Exponential f{{1, 2}};
+  SmoothnessProbe probe(f.layers());
+  std::vector<float> x = {1, 1}, g = {1, 2};
+  const std::vector<MatrixView<float>> at = {{x.data(), 2, 1}}, slope = {{g.data(), 2, 1}};
+  probe.observe(at, slope);
+  x = {1.5, 1.25};
+  g = {2, 2};
+  probe.observe(at, slope);
+  ASSERT_EQ(probe.pairs().size(), 2u);
+  EXPECT_NEAR(probe.pairs()[0].dual_norm, 4, 1e-6);
+  EXPECT_NEAR(probe.pairs()[0].ratio, 2, 1e-6);  // |1| + |0| over max(0.5, 0.25)
+  EXPECT_NEAR(probe.pairs()[1].dual_norm, 3, 1e-6);
+  const std::vector<MatrixView<float>> small = {{x.data(), 1, 1}};
+  normball::testing::expect_invalid([&] { probe.observe(small, small); },
+                                    {"layer 'x'", "expected 2"});
+  normball::testing::expect_invalid([&] { probe.observe({}, slope); },
+                                    {"got 0 layers", "expected 1"});
+}
+
 TEST(SmoothnessProbe, RecoversTheLipschitzConstantOfQuadraticsInEveryNorm) {
   for (const auto norm : {"euclidean", "sign", "spectral", "product"}) {
     const Space space = make_space(norm);
