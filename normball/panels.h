@@ -27,4 +27,11 @@ inline Index panel_count(Index total, Index width) {
   return count;
 }
 
+// The threads that a product of an a x b and a b x c matrix is worth: waking others for a few tens
+// of microseconds costs more than it saves.
+inline int worth_threads(Index a, Index b, Index c, int threads) {
+  const double flops = 2 * static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
+  return flops < 4e6 ? 1 : threads;
+}
+
 }  // namespace normball::detail

@@ -13,9 +13,9 @@ Op other(Op op) { return op == Op::None ? Op::Transpose : Op::None; }
 
 template <class T>
 template <class Body>
-void ShortSide<T>::for_each_panel(ConstMatrixView<T> x, const Body& body) const {
+void ShortSide<T>::for_each_panel(ConstMatrixView<T> x, Index rows, const Body& body) const {
   const Index count = panel_count(length(x), 64 + size(x) / 4);
-  parallel_for(count, threads, [&](Index i, int) {
+  parallel_for(count, worth_threads(rows, size(x), length(x), threads), [&](Index i, int) {
     const Range range = panel(length(x), count, i);
     if (range.size > 0) body(range);
   });
@@ -25,7 +25,8 @@ template <class T>
 void ShortSide<T>::gram(T alpha, ConstMatrixView<T> x, T beta, MatrixView<T> r) const {
   const Index n = r.rows, blocks = n >= 768 ? 4 : n >= 192 ? 2 : 1;
   const Op op = left ? Op::None : Op::Transpose;
-  parallel_for(blocks * (blocks + 1) / 2, threads, [&](Index task, int) {
+  const int team = worth_threads(n, length(x), n, threads);
+  parallel_for(blocks * (blocks + 1) / 2, team, [&](Index task, int) {
     Index j = 0;  // task counts the pairs i <= j
     while ((j + 1) * (j + 2) / 2 <= task) ++j;
     const Range rows = panel(n, blocks, task - j * (j + 1) / 2), cols = panel(n, blocks, j);
@@ -43,7 +44,7 @@ template <class T>
 void ShortSide<T>::cross_gram(ConstMatrixView<T> y, ConstMatrixView<T> x, MatrixView<T> c) const {
   const Op op = left ? Op::None : Op::Transpose;
   const Index count = panel_count(c.cols, 128);
-  parallel_for(count, threads, [&](Index i, int) {
+  parallel_for(count, worth_threads(c.rows, length(x), c.cols, threads), [&](Index i, int) {
     const Range range = panel(c.cols, count, i);
     blas::gemm<T>(1, y, op, part(x, range.begin, range.size), other(op), 0,
                   c.block(0, range.begin, c.rows, range.size));
@@ -53,7 +54,7 @@ void ShortSide<T>::cross_gram(ConstMatrixView<T> y, ConstMatrixView<T> x, Matrix
 template <class T>
 void ShortSide<T>::multiply(ConstMatrixView<T> s, ConstMatrixView<T> x, T beta,
                             MatrixView<T> out) const {
-  for_each_panel(x, [&](Range range) {
+  for_each_panel(x, size(out), [&](Range range) {
     const auto from = stretch(x, range.begin, range.size);
     const auto to = stretch(out, range.begin, range.size);
     if (left) {
@@ -67,7 +68,7 @@ void ShortSide<T>::multiply(ConstMatrixView<T> s, ConstMatrixView<T> x, T beta,
 template <class T>
 void ShortSide<T>::transform(T alpha, ConstMatrixView<T> a, Op op, ConstMatrixView<T> x, T beta,
                              MatrixView<T> out) const {
-  for_each_panel(x, [&](Range range) {
+  for_each_panel(x, size(out), [&](Range range) {
     const auto from = stretch(x, range.begin, range.size);
     const auto to = stretch(out, range.begin, range.size);
     if (left) {

@@ -41,7 +41,7 @@ struct ShortSide {
 
  private:
   template <class Body>
-  void for_each_panel(ConstMatrixView<T> x, const Body& body) const;
+  void for_each_panel(ConstMatrixView<T> x, Index rows, const Body& body) const;
   // Rows (columns) of the short side; columns (rows) of the long one.
   template <class U>
   MatrixView<U> part(MatrixView<U> x, Index begin, Index count) const {

@@ -49,7 +49,7 @@ struct BlockReflector {
 template <class T>
 void times_symmetric(ConstMatrixView<T> v, ConstMatrixView<T> f, MatrixView<T> out, int threads) {
   const Index n = f.rows, k = v.rows, blocks = panel_count(n, 256);
-  parallel_for(blocks, threads, [&](Index i, int) {
+  parallel_for(blocks, worth_threads(k, n, n, threads), [&](Index i, int) {
     const Range cols = panel(n, blocks, i);
     if (cols.size == 0) return;
     const Index rest = n - cols.end();
@@ -93,14 +93,16 @@ void one_sided_update(const BlockReflector<T>& h, MatrixView<T> c, Workspace& wo
   const Index count = h.v.rows;
   const auto all_vc = workspace.matrix<T>(count, c.rows),
              all_tvc = workspace.matrix<T>(count, c.rows);
-  parallel_for((c.rows + chunk - 1) / chunk, threads, [&](Index i, int) {
-    const Index begin = i * chunk, rows = std::min(chunk, c.rows - begin);
-    const auto part = c.row_range(begin, begin + rows);
-    const auto vc = all_vc.block(0, begin, count, rows), tvc = all_tvc.block(0, begin, count, rows);
-    blas::gemm<T>(1, h.v, Op::None, part, Op::Transpose, 0, vc);
-    blas::gemm<T>(1, h.t_transpose, Op::Transpose, vc, Op::None, 0, tvc);
-    blas::gemm<T>(-1, tvc, Op::Transpose, h.v, Op::None, 1, part);
-  });
+  parallel_for((c.rows + chunk - 1) / chunk, worth_threads(c.rows, count, c.cols, threads),
+               [&](Index i, int) {
+                 const Index begin = i * chunk, rows = std::min(chunk, c.rows - begin);
+                 const auto part = c.row_range(begin, begin + rows);
+                 const auto vc = all_vc.block(0, begin, count, rows),
+                            tvc = all_tvc.block(0, begin, count, rows);
+                 blas::gemm<T>(1, h.v, Op::None, part, Op::Transpose, 0, vc);
+                 blas::gemm<T>(1, h.t_transpose, Op::Transpose, vc, Op::None, 0, tvc);
+                 blas::gemm<T>(-1, tvc, Op::Transpose, h.v, Op::None, 1, part);
+               });
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ template <class T>
 void subtract_rank_2k(ConstMatrixView<T> v, ConstMatrixView<T> w, MatrixView<T> f, int threads) {
   using blas::Op;
   const Index n = f.rows, k = v.rows, blocks = panel_count(n, 256);
-  parallel_for(blocks, threads, [&](Index i, int) {
+  parallel_for(blocks, worth_threads(n, k, n, threads), [&](Index i, int) {
     const Range rows = panel(n, blocks, i);
     if (rows.size == 0) return;
     const auto v_rows = v.block(0, rows.begin, k, rows.size);
