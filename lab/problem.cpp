@@ -58,6 +58,12 @@ class Scaled : public Problem {
     const auto s = inner_->smoothness();
     return s ? std::optional(Smoothness{factor_ * s->l0, s->l1}) : s;
   }
+  Index terms() const override { return inner_->terms(); }
+  void term_gradient(Index i, const Point& x, Point& g) const override {
+    inner_->term_gradient(i, x, g);
+    for (double& v : g) v *= factor_;
+  }
+  double term_variance() const override { return factor_ * factor_ * inner_->term_variance(); }
 
  private:
   std::optional<double> times(std::optional<double> value) const {
