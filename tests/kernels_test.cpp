@@ -134,6 +134,30 @@ TYPED_TEST(KernelVariants, MultiplyByPartsOfASymmetricMatrix) {
   }
 }
 
+TYPED_TEST(KernelVariants, SubtractRankTwoFromTheUpperTriangle) {
+  using T = TypeParam;
+  const double eps = static_cast<double>(std::numeric_limits<T>::epsilon());
+  for (const auto& [name, k] : variants<T>()) {
+    for (const Index n : {1, 2, 5, 16, 37}) {
+      Random random(static_cast<std::uint64_t>(n));
+      const auto start = gaussian<T>(n, n, random, 1, 3);
+      const auto v = gaussian<T>(1, n, random), w = gaussian<T>(1, n, random);
+      auto a = start;
+      k->subtract_rank_2(a.data.data(), a.stride, v.data.data(), w.data.data(), n);
+      for (Index i = 0; i < n; ++i) {
+        for (Index j = 0; j < n; ++j) {
+          const double before = start(i, j), vw = static_cast<double>(v(0, i)) * w(0, j),
+                       wv = static_cast<double>(w(0, i)) * v(0, j);
+          const double size = std::abs(before) + std::abs(vw) + std::abs(wv);
+          EXPECT_NEAR(static_cast<double>(a(i, j)), j < i ? before : before - vw - wv,
+                      j < i ? 0 : 4 * eps * size)
+              << name << " n " << n;
+        }
+      }
+    }
+  }
+}
+
 TYPED_TEST(KernelVariants, ScaleAndAdd) {
   using T = TypeParam;
   for (const auto& [name, k] : variants<T>()) {

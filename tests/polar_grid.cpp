@@ -1,5 +1,5 @@
 // Errors of the exact polar factor over a grid of shapes and spectra, against LAPACK in double
-// precision. Takes about an hour for the whole grid; run by hand:
+// precision. The whole grid takes long; run by hand:
 //   polar_grid [longest short side] [longest long side]
 #include <cstdio>
 #include <cstdlib>
