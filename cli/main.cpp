@@ -1,9 +1,27 @@
 // The command line `normball`.
+#include <algorithm>
 #include <exception>
 #include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/commands.h"
 #include "normball/normball.h"
+#include "normball/text.h"
+
+namespace {
+
+// CLI11 only says that a subcommand is required; a typo deserves the nearest one.
+void check_command(const CLI::App& app, std::string_view given) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  if (given.starts_with('-') || std::ranges::find(known, given) != known.end()) return;
+  throw CLI::ValidationError(normball::unknown_name("command", given, known));
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"Optimizers that step on norm balls"};
@@ -12,6 +30,7 @@ int main(int argc, char** argv) {
   normball::cli::add_bench_command(app);
   normball::cli::add_lab_command(app);
   try {
+    if (argc > 1) check_command(app, argv[1]);
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::RuntimeError& error) {  // a command that ran and found its answer to be no

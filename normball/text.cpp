@@ -134,6 +134,8 @@ std::string unknown_name(std::string_view what, std::string_view name,
       known, {}, [&](std::string_view candidate) { return edit_distance(name, candidate); });
   if (nearest != known.end() && edit_distance(name, *nearest) <= 1 + nearest->size() / 3) {
     text += "; did you mean '" + std::string(*nearest) + "'?";
+  } else {
+    text += '.';
   }
   return text + " Allowed: " + list_of(known);
 }
