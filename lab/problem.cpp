@@ -13,9 +13,11 @@
 namespace normball::lab {
 namespace {
 
-constexpr std::array<ProblemInfo, 9> registry = {{
+constexpr std::array<ProblemInfo, 11> registry = {{
     {"quadratic", "coupled rows, condition number 10; L-smooth", make_quadratic},
     {"cauchy", "log(1+z²)/2 summed: nonconvex and L-smooth", make_cauchy},
+    {"log_cosh", "log cosh summed: L-smooth, linear growth", make_log_cosh},
+    {"arc", "√(1+z²) summed: L-smooth, linear growth", make_arc},
     {"logistic", "regularized logistic regression on generated data; L-smooth, a finite sum",
      make_logistic},
     {"cosh", "cosh summed over entries: (L0,L1)-smooth only", make_cosh},

@@ -84,6 +84,8 @@ ProblemPtr make_cosh(const Space& space);
 ProblemPtr make_exp(const Space& space);
 ProblemPtr make_quartic(const Space& space);
 ProblemPtr make_cauchy(const Space& space);
+ProblemPtr make_log_cosh(const Space& space);
+ProblemPtr make_arc(const Space& space);
 ProblemPtr make_quadratic(const Space& space);
 ProblemPtr make_power(const Space& space);
 ProblemPtr make_matrix_cosh(const Space& space);

@@ -67,6 +67,24 @@ constexpr Scalar cauchy_scalar{"cauchy",
                                false,
                                3};
 
+constexpr Scalar log_cosh_scalar{
+    "log_cosh", "Σ c_i log cosh(x_ij − t_ij)",
+    // log cosh z = |z| + log(1 + e^{−2|z|}) − log 2 = log(1 + (cosh z − 1)), which suits small z
+    [](double z) {
+      return std::abs(z) < 1 ? std::log1p(half_sinh_squared(z))
+                             : std::abs(z) + std::log1p(std::exp(-2 * std::abs(z))) - std::log(2.0);
+    },
+    [](double z) { return std::tanh(z); }, [](double) { return 1.0; }, 1, 0, true, 3};
+constexpr Scalar arc_scalar{"arc",
+                            "Σ c_i (√(1 + (x_ij − t_ij)²) − 1)",
+                            [](double z) { return z * z / (1 + std::hypot(1.0, z)); },
+                            [](double z) { return z / std::hypot(1.0, z); },
+                            [](double) { return 1.0; },
+                            1,
+                            0,
+                            true,
+                            3};
+
 class Separable : public Problem {
  public:
   Separable(const Space& space, const Scalar& scalar)
@@ -140,5 +158,9 @@ ProblemPtr make_quartic(const Space& space) {
 ProblemPtr make_cauchy(const Space& space) {
   return std::make_unique<Separable>(space, cauchy_scalar);
 }
+ProblemPtr make_log_cosh(const Space& space) {
+  return std::make_unique<Separable>(space, log_cosh_scalar);
+}
+ProblemPtr make_arc(const Space& space) { return std::make_unique<Separable>(space, arc_scalar); }
 
 }  // namespace normball::lab
