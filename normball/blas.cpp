@@ -106,6 +106,17 @@ void call_gemm(T alpha, ConstMatrixView<T> a, Op op_a, ConstMatrixView<T> b, Op 
                    c.data, &ldc, 1, 1);
 }
 
+// `side` is where the symmetric matrix stands in Fortran's eyes.
+template <class T>
+void call_symm(const char* side, T alpha, ConstMatrixView<T> s, ConstMatrixView<T> b, T beta,
+               MatrixView<T> c) {
+  const int m = to_int(c.cols), n = to_int(c.rows);
+  if (m == 0 || n == 0) return;
+  const int lds = leading(s), ldb = leading(b), ldc = leading(c);
+  Fortran<T>::symm(side, "L", &m, &n, &alpha, s.data, &lds, b.data, &ldb, &beta, c.data, &ldc, 1,
+                   1);
+}
+
 }  // namespace
 
 template <class T>
@@ -159,18 +170,12 @@ void gemv(T alpha, ConstMatrixView<T> a, Op op, const T* x, Index step, T beta, 
 
 template <class T>
 void symm_left(T alpha, ConstMatrixView<T> s, ConstMatrixView<T> b, T beta, MatrixView<T> c) {
-  const int m = to_int(c.cols), n = to_int(c.rows);
-  if (m == 0 || n == 0) return;
-  const int lds = leading(s), ldb = leading(b), ldc = leading(c);
-  Fortran<T>::symm("R", "L", &m, &n, &alpha, s.data, &lds, b.data, &ldb, &beta, c.data, &ldc, 1, 1);
+  call_symm("R", alpha, s, b, beta, c);
 }
 
 template <class T>
 void symm_right(T alpha, ConstMatrixView<T> b, ConstMatrixView<T> s, T beta, MatrixView<T> c) {
-  const int m = to_int(c.cols), n = to_int(c.rows);
-  if (m == 0 || n == 0) return;
-  const int lds = leading(s), ldb = leading(b), ldc = leading(c);
-  Fortran<T>::symm("L", "L", &m, &n, &alpha, s.data, &lds, b.data, &ldb, &beta, c.data, &ldc, 1, 1);
+  call_symm("L", alpha, s, b, beta, c);
 }
 
 template <class T>
