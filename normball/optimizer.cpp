@@ -60,6 +60,10 @@ Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution exec
     detail::invalid("Optimizer", "light keeps the average in the gradient buffer, ",
                     "which overwrite_gradients would destroy: choose one");
   }
+  if (execution_.light && execution_.external_momentum) {
+    detail::invalid("Optimizer", "light keeps the average in the gradient buffer, ",
+                    "external_momentum in a buffer of its own: choose one");
+  }
   if (execution_.threads < 0) {
     detail::invalid("Optimizer", "threads must not be negative, got ", execution_.threads);
   }
@@ -71,7 +75,7 @@ Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution exec
     Slot slot{.norm = resolve(layer.norm, layer.shape), .radius = layer.radius};
     const Geometry geometry = slot.norm.geometry;
     const auto size = static_cast<size_t>(layer.shape.size());
-    if (!execution_.light) slot.momentum.resize(size);
+    if (owns_momentum()) slot.momentum.resize(size);
     if (needs_buffer(geometry) && !execution_.overwrite_gradients) slot.direction.resize(size);
     slot.lengths.resize(static_cast<size_t>(direction_lengths(geometry, layer.shape)));
     if (geometry == Geometry::Operator) {
@@ -174,15 +178,19 @@ const StepReport& Optimizer<T>::apply(double eta) {
         detail::message("Optimizer::apply", "prepare() must find the directions first"));
   }
   const double step = report_.gamma * eta;
-  if (!(std::isfinite(step) && step >= 0) || (method_.constrained && step > 1 + 1e-12)) {
-    detail::invalid("Optimizer::apply", "gamma eta must be finite, not negative",
-                    method_.constrained ? " and at most 1" : "", ", got ", step);
+  for (const auto& parameter : parameters_) {
+    const double own = parameter.lr_factor * step;
+    if (!(std::isfinite(own) && own >= 0) || (method_.constrained && own > 1 + 1e-12)) {
+      detail::invalid("Optimizer::apply", "gamma eta must be finite, not negative",
+                      method_.constrained ? " and at most 1" : "", ", got ", own);
+    }
   }
   report_.eta = eta;
   report_.clipped = eta > 0 && eta >= max_eta(method_.rule);
   const double carry = light_carry(alpha_at(step_), alpha_at(step_ + 1));
-  for_each_piece(
-      [&](Piece& piece, Workspace& workspace) { update_piece(piece, step, carry, workspace); });
+  for_each_piece([&](Piece& piece, Workspace& workspace) {
+    update_piece(piece, step * parameters_[piece.layer].lr_factor, carry, workspace);
+  });
   even_out_workspaces();
   prepared_ = false;
   ++step_;
@@ -202,7 +210,17 @@ void Optimizer<T>::bind(std::span<const Parameter<T>> parameters) {
   }
   for (size_t l = 0; l < layers_.size(); ++l) {
     require_shape(layers_[l], "weight", parameters[l].weight);
-    if (parameters[l].has_gradient) require_shape(layers_[l], "gradient", parameters[l].gradient);
+    if (!parameters[l].has_gradient) continue;
+    require_shape(layers_[l], "gradient", parameters[l].gradient);
+    if (execution_.external_momentum) {
+      require_shape(layers_[l], "momentum", parameters[l].momentum);
+    }
+    const double lr = parameters[l].lr_factor * method_.lr.at(step_);
+    if (!(std::isfinite(lr) && lr >= 0) || (method_.constrained && lr > 1 + 1e-12)) {
+      detail::invalid("Optimizer::step", "lr times the lr factor of '", layers_[l].name,
+                      "' must be finite, not negative", method_.constrained ? " and at most 1" : "",
+                      ", got ", lr);
+    }
   }
   parameters_.assign(parameters.begin(), parameters.end());
 }
@@ -340,6 +358,7 @@ void Optimizer<T>::update_piece(const Piece& piece, double step, double carry,
 template <class T>
 MatrixView<T> Optimizer<T>::average(size_t layer) {
   if (execution_.light) return parameters_[layer].gradient;
+  if (execution_.external_momentum) return parameters_[layer].momentum;
   const Shape& shape = layers_[layer].shape;
   return {slots_[layer].momentum.data(), shape.rows, shape.cols};
 }
@@ -401,7 +420,7 @@ std::vector<NamedBuffer<T>> Optimizer<T>::state() {
   std::vector<NamedBuffer<T>> buffers;
   for (size_t l = 0; l < slots_.size(); ++l) {
     const Shape& shape = layers_[l].shape;
-    if (!execution_.light) {
+    if (owns_momentum()) {
       buffers.push_back({"momentum." + layers_[l].name, average(l)});
     }
     if (!slots_[l].polar_state.empty()) {

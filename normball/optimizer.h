@@ -25,8 +25,12 @@ struct Parameter {
   MatrixView<T> weight;
   MatrixView<T> gradient;
   bool has_gradient = true;
+  MatrixView<T> momentum = {};  // d, with Execution::external_momentum; zero before the first step
+  double lr_factor = 1;         // this layer's lr as a multiple of the method's
 
-  static Parameter without_gradient(MatrixView<T> weight) { return {weight, {}, false}; }
+  static Parameter without_gradient(MatrixView<T> weight) {
+    return {.weight = weight, .gradient = {}, .has_gradient = false};
+  }
 };
 
 enum class NonFinite { Throw, Skip };
@@ -39,6 +43,8 @@ struct Execution {
   // No state at all: the average lives in the gradient buffer. Do not zero gradients between steps;
   // let the backward pass add to them.
   bool light = false;
+  // The averages live in Parameter::momentum and are the caller's: state() leaves them out.
+  bool external_momentum = false;
   // What to do about NaN or infinity in a gradient. Weights and state stay as they were either way.
   NonFinite nonfinite = NonFinite::Throw;
   bool report_weight_norms = false;
@@ -134,6 +140,7 @@ class Optimizer {
   void combine_layers(double alpha);
   void measure_direction();
   void update_piece(const Piece& piece, double step, double carry, Workspace& workspace);
+  bool owns_momentum() const { return !execution_.light && !execution_.external_momentum; }
 
   MatrixView<T> average(size_t layer);
   Direction<T> direction(size_t layer, Piece* piece);

@@ -46,6 +46,59 @@ TEST(Optimizer, ClippedStepNeverExceedsLr) {
   }
 }
 
+// The caller's averages and the optimizer's own give the same bits, and only the latter are state.
+TEST(Optimizer, MomentumMayLiveOutside) {
+  Net inside(every_norm()), outside(every_norm());
+  const Method method = clipped_scion(0.1, 0.3, 5);
+  Optimizer<double> own(method, inside.layers);
+  Optimizer<double> external(method, outside.layers, {.external_momentum = true});
+  EXPECT_TRUE(external.state().empty());
+  auto parameters = outside.parameters();
+  std::vector<Matrix<double>> averages;
+  for (const auto& layer : outside.layers) {
+    averages.emplace_back(layer.shape.rows, layer.shape.cols);
+  }
+  for (size_t l = 0; l < parameters.size(); ++l) parameters[l].momentum = averages[l].view();
+  Random random(3);
+  for (int k = 0; k < 5; ++k) {
+    inside.new_gradients(random);
+    for (size_t l = 0; l < parameters.size(); ++l) {
+      outside.gradients[l].data = inside.gradients[l].data;
+    }
+    own.step(inside.parameters());
+    external.step(parameters);
+  }
+  for (size_t l = 0; l < parameters.size(); ++l) {
+    EXPECT_EQ(inside.weights[l].data, outside.weights[l].data);
+  }
+  expect_invalid([&] { external.step(outside.parameters()); }, {"[Optimizer::step]", "momentum"});
+}
+
+// A layer with an lr of its own moves by its share of the same step; s stays the model's.
+TEST(Optimizer, LrFactorScalesALayersStep) {
+  Net plain(every_norm()), scaled(every_norm());
+  const auto before = plain.weights;
+  const Method method = unconstrained_clipped_scion(0.1, 0.3, 5);
+  Optimizer<double> first(method, plain.layers), second(method, scaled.layers);
+  auto parameters = scaled.parameters();
+  for (size_t l = 0; l < parameters.size(); ++l) {
+    parameters[l].lr_factor = 0.5 * static_cast<double>(l);
+  }
+  const double s = first.step(plain.parameters()).pairing;
+  EXPECT_EQ(second.step(parameters).pairing, s);
+  for (size_t l = 0; l < parameters.size(); ++l) {
+    const auto step = minus(plain.weights[l], 1, before[l]);
+    const auto expected = minus(before[l], -parameters[l].lr_factor, step);
+    EXPECT_LE(max_difference(scaled.weights[l], expected), 1e-14);
+  }
+  parameters[0].lr_factor = -1;
+  expect_invalid([&] { second.step(parameters); }, {"[Optimizer::step]", "lr factor"});
+  // Nothing may carry a constrained layer out of its ball.
+  Optimizer<double> constrained(scion(0.6, 1), scaled.layers);
+  parameters[0].lr_factor = 2;
+  expect_invalid([&] { constrained.step(parameters); }, {"[Optimizer::step]", "at most 1"});
+}
+
 TEST(Constrained, IteratesStayInTheBall) {
   const std::vector<Method> methods = {scion(1, 0.3),
                                        scion(0.05, 0.3),
