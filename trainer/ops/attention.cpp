@@ -1,0 +1,161 @@
+// Causal attention in blocks of query rows: a block's scores fit the second-level cache, and the
+// backward pass computes them again from q, k and the logarithm of each row's sum.
+#include "normball/blas.h"
+#include "trainer/ops/ops.h"
+#include "trainer/ops/support.h"
+
+namespace normball::trainer::ops {
+namespace {
+
+using blas::Op;
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+constexpr Index block_rows = 64;
+
+// One head of one sequence of a (batch, time, heads, head_dim) tensor.
+template <class T>
+MatrixView<T> head_of(const at::Tensor& x, Index pair) {
+  const Index heads = x.size(2);
+  T* data = x.data_ptr<T>() + pair / heads * x.stride(0) + pair % heads * x.stride(2);
+  return {data, x.size(1), x.size(3), x.stride(1)};
+}
+
+at::Tensor with_contiguous_rows(const at::Tensor& x) {
+  return x.stride(3) == 1 ? x : x.contiguous();
+}
+
+template <class T>
+T scale_of(Index head_dim) {
+  return T(1) / std::sqrt(static_cast<T>(head_dim));
+}
+
+// scores <- the rows [begin, end) of q kᵀ up to the last column that any of them sees.
+template <class T>
+void score_block(MatrixView<T> q, MatrixView<T> k, Index begin, Index end, MatrixView<T> scores) {
+  blas::gemm<T>(1, q.row_range(begin, end), Op::None, k.row_range(0, end), Op::Transpose, 0,
+                scores);
+}
+
+template <class T>
+void attend(MatrixView<T> q, MatrixView<T> k, MatrixView<T> v, MatrixView<T> out, T* log_sums,
+            T* buffer) {
+  const T scale = scale_of<T>(q.cols);
+  for (Index begin = 0; begin < q.rows; begin += block_rows) {
+    const Index end = std::min(begin + block_rows, q.rows);
+    const MatrixView<T> p(buffer, end - begin, end);
+    score_block(q, k, begin, end, p);
+    for (Index i = begin; i < end; ++i) {
+      T* row = p.row(i - begin);
+      log_sums[i] = softmax_row(row, scale, i + 1);
+      std::fill(row + i + 1, row + end, T(0));
+    }
+    blas::gemm<T>(1, p, Op::None, v.row_range(0, end), Op::None, 0, out.row_range(begin, end));
+  }
+}
+
+template <class T>
+struct HeadGradients {
+  MatrixView<T> q, k, v;
+};
+
+template <class T>
+void attend_backward(MatrixView<T> q, MatrixView<T> k, MatrixView<T> v, MatrixView<T> out,
+                     MatrixView<T> g, const T* log_sums, HeadGradients<T> gradients, T* buffer) {
+  const T scale = scale_of<T>(q.cols);
+  for (Index begin = 0; begin < q.rows; begin += block_rows) {
+    const Index end = std::min(begin + block_rows, q.rows);
+    const MatrixView<T> p(buffer, end - begin, end),
+        dp(buffer + block_rows * q.rows, end - begin, end);
+    score_block(q, k, begin, end, p);
+    blas::gemm<T>(1, g.row_range(begin, end), Op::None, v.row_range(0, end), Op::Transpose, 0, dp);
+    for (Index i = begin; i < end; ++i) {
+      T *row = p.row(i - begin), *drow = dp.row(i - begin);
+      probabilities_row(row, scale, log_sums[i], i + 1);
+      std::fill(row + i + 1, row + end, T(0));
+      softmax_row_backward(row, drow, dot_row(g.row(i), out.row(i), q.cols), scale, i + 1);
+      std::fill(drow + i + 1, drow + end, T(0));
+    }
+    const auto accumulate = [&](MatrixView<T> a, MatrixView<T> b, MatrixView<T> c) {
+      // Columns seen before add up; those of this block's own rows are new.
+      blas::gemm<T>(1, a.block(0, 0, a.rows, begin), Op::Transpose, b, Op::None, 1,
+                    c.row_range(0, begin));
+      blas::gemm<T>(1, a.block(0, begin, a.rows, end - begin), Op::Transpose, b, Op::None, 0,
+                    c.row_range(begin, end));
+    };
+    accumulate(p, g.row_range(begin, end), gradients.v);
+    accumulate(dp, q.row_range(begin, end), gradients.k);
+    blas::gemm<T>(1, dp, Op::None, k.row_range(0, end), Op::None, 0,
+                  gradients.q.row_range(begin, end));
+  }
+}
+
+struct CausalAttention : Function<CausalAttention> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& q_in,
+                            const at::Tensor& k_in, const at::Tensor& v_in) {
+    const auto q = with_contiguous_rows(q_in), k = with_contiguous_rows(k_in),
+               v = with_contiguous_rows(v_in);
+    const Index time = q.size(1), pairs = q.size(0) * q.size(2);
+    const at::Tensor out = at::empty(q.sizes(), q.options());
+    const at::Tensor log_sums = at::empty({pairs, time}, q.options());
+    with_type(q, [&](auto zero) {
+      using T = decltype(zero);
+      at::parallel_for(0, pairs, 1, [&](Index begin, Index end) {
+        std::vector<T> buffer(static_cast<size_t>(block_rows * time));
+        for (Index i = begin; i < end; ++i) {
+          attend<T>(head_of<T>(q, i), head_of<T>(k, i), head_of<T>(v, i), head_of<T>(out, i),
+                    log_sums.data_ptr<T>() + i * time, buffer.data());
+        }
+      });
+    });
+    context->save_for_backward({q, k, v, out, log_sums});
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3];
+    const at::Tensor g = with_contiguous_rows(gradients[0]), &log_sums = saved[4];
+    const Index time = q.size(1), pairs = q.size(0) * q.size(2);
+    const at::Tensor dq = at::empty(q.sizes(), q.options()), dk = at::empty_like(dq),
+                     dv = at::empty_like(dq);
+    with_type(q, [&](auto zero) {
+      using T = decltype(zero);
+      at::parallel_for(0, pairs, 1, [&](Index begin, Index end) {
+        std::vector<T> buffer(static_cast<size_t>(2 * block_rows * time));
+        for (Index i = begin; i < end; ++i) {
+          attend_backward<T>(
+              head_of<T>(q, i), head_of<T>(k, i), head_of<T>(v, i), head_of<T>(out, i),
+              head_of<T>(g, i), log_sums.data_ptr<T>() + i * time,
+              {head_of<T>(dq, i), head_of<T>(dk, i), head_of<T>(dv, i)}, buffer.data());
+        }
+      });
+    });
+    return {dq, dk, dv};
+  }
+};
+
+at::Tensor composed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  const Index time = q.size(1);
+  const auto future =
+      at::ones({time, time}, q.options().dtype(at::kBool)).triu(1);  // what a row must not see
+  const auto scores = at::matmul(q.transpose(1, 2), k.permute({0, 2, 3, 1})) /
+                      std::sqrt(static_cast<double>(q.size(3)));
+  const auto p = scores.masked_fill(future, -INFINITY).softmax(-1);
+  return at::matmul(p, v.transpose(1, 2)).transpose(1, 2);
+}
+
+}  // namespace
+
+at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            bool composed) {
+  TORCH_CHECK(
+      q.dim() == 4 && q.sizes() == k.sizes() && q.sizes() == v.sizes(),
+      "[causal_attention] q, k and v must have one shape (batch, time, heads, head_dim), got ",
+      q.sizes(), ", ", k.sizes(), " and ", v.sizes());
+  if (fusible(q) && !composed) return CausalAttention::apply(q, k, v);
+  return composed_attention(q, k, v);
+}
+
+}  // namespace normball::trainer::ops
