@@ -146,13 +146,6 @@ void step_with(Handle<T>& handle, void* const* weights, void* const* gradients,
           .skipped = report.skipped};
 }
 
-template <class T>
-void set_steps(Optimizer<T>& optimizer, int64_t steps) {
-  std::vector<NamedBuffer<const T>> same;
-  for (const auto& buffer : optimizer.state()) same.push_back({buffer.name, buffer.view});
-  optimizer.load_state(same, steps);
-}
-
 }  // namespace
 }  // namespace normball
 
@@ -245,7 +238,7 @@ normball_status normball_get_steps(const normball_optimizer* optimizer, int64_t*
 normball_status normball_set_steps(normball_optimizer* optimizer, int64_t steps) {
   return guarded([&] {
     require(optimizer, "normball_set_steps", "optimizer");
-    std::visit([&](auto& h) { set_steps(h.optimizer, steps); }, optimizer->handle);
+    std::visit([&](auto& h) { h.optimizer.set_steps_taken(steps); }, optimizer->handle);
   });
 }
 

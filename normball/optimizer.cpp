@@ -436,9 +436,6 @@ std::vector<NamedBuffer<T>> Optimizer<T>::state() {
 template <class T>
 void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>> buffers,
                               std::int64_t steps_taken) {
-  if (steps_taken < 0) {
-    detail::invalid("Optimizer::load_state", "steps_taken must not be negative, got ", steps_taken);
-  }
   const auto targets = state();
   if (buffers.size() != targets.size()) {
     detail::invalid("Optimizer::load_state", "got ", buffers.size(), " buffers, expected ",
@@ -458,8 +455,16 @@ void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>> buffers,
     }
     sources.push_back(found->view);
   }
+  set_steps_taken(steps_taken);
   for (size_t i = 0; i < targets.size(); ++i) copy<T>(sources[i], targets[i].view);
-  step_ = steps_taken;
+}
+
+template <class T>
+void Optimizer<T>::set_steps_taken(std::int64_t steps) {
+  if (steps < 0) {
+    detail::invalid("Optimizer::set_steps_taken", "steps_taken must not be negative, got ", steps);
+  }
+  step_ = steps;
   prepared_ = false;
 }
 

@@ -101,6 +101,8 @@ class Optimizer {
   // Checks every buffer first, then copies: on an error nothing has changed.
   void load_state(std::span<const NamedBuffer<const T>> buffers, std::int64_t steps_taken);
   std::int64_t steps_taken() const { return step_; }
+  // For a caller that put the state back in place itself.
+  void set_steps_taken(std::int64_t steps);
 
   void set_lr(Schedule lr);
   const Method& method() const { return method_; }

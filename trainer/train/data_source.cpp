@@ -1,0 +1,156 @@
+#include "trainer/train/data_source.h"
+
+#include <algorithm>
+
+#include "normball/error.h"
+#include "trainer/data/image_loader.h"
+#include "trainer/data/prefetch.h"
+#include "trainer/data/token_loader.h"
+
+namespace normball::trainer {
+namespace {
+
+using data::DataCursor;
+using data::ImageBatch;
+using data::TokenBatch;
+
+// A tensor on the batch's own memory.
+torch::Tensor tensor_on(std::vector<float>& values, at::IntArrayRef shape) {
+  return torch::from_blob(values.data(), shape, torch::kFloat32);
+}
+torch::Tensor tensor_on(std::vector<std::int64_t>& values, at::IntArrayRef shape) {
+  return torch::from_blob(values.data(), shape, torch::kInt64);
+}
+
+Batch as_tensors(ImageBatch& batch) {
+  return {tensor_on(batch.pixels, {batch.count, batch.channels, batch.height, batch.width}),
+          tensor_on(batch.labels, {batch.count})};
+}
+Batch as_tensors(TokenBatch& batch) {
+  return {tensor_on(batch.inputs, {batch.rows, batch.length}),
+          tensor_on(batch.targets, {batch.rows, batch.length})};
+}
+
+std::int64_t batches_of(std::int64_t items, std::int64_t batch, std::int64_t limit) {
+  const std::int64_t all = (items + batch - 1) / batch;
+  return limit > 0 ? std::min(limit, all) : all;
+}
+
+class ImageSource final : public DataSource {
+ public:
+  ImageSource(data::ImageData images, const run::Config& config)
+      : images_(std::move(images)),
+        evaluation_size_(config.eval.batch > 0 ? config.eval.batch : config.train.micro()),
+        evaluation_count_(batches_of(images_.test.count, evaluation_size_, config.eval.batches)) {
+    const auto& train = images_.train;
+    if (train.height != train.width) {
+      detail::invalid("open_data", images_.path, ": images are ", train.height, "x", train.width,
+                      "; the models take square ones");
+    }
+    options_.batch = config.train.micro();
+    options_.augmentation = {config.data.flip ? data::Flip::Alternating : data::Flip::None,
+                             static_cast<int>(config.data.translate)};
+    options_.normalization = data::channel_statistics(train);
+    facts_ = {.unit = "images",
+              .channels = train.channels,
+              .size = train.height,
+              .classes = images_.classes,
+              .items = train.count / options_.batch * options_.batch,
+              .has_validation = images_.test.count > 0};
+    table_.emplace(train, options_.normalization);
+    seek({.seed = static_cast<std::uint64_t>(config.run.seed)});
+  }
+
+  Batch next() override { return as_tensors(batches_->next()); }
+  DataCursor cursor() const override { return batches_->cursor(); }
+  void seek(const DataCursor& cursor) override {
+    batches_.emplace(data::ImageLoader(images_.train, options_, cursor));
+  }
+
+  std::int64_t evaluation_batches() const override { return evaluation_count_; }
+  Batch evaluation_batch(std::int64_t index) override {
+    const std::int64_t first = index * evaluation_size_;
+    data::image_range(images_.test, *table_, first,
+                      std::min(evaluation_size_, images_.test.count - first), evaluation_);
+    return as_tensors(evaluation_);
+  }
+
+  torch::Tensor preparation_inputs() override {
+    data::image_range(images_.train, *table_, 0, std::min<std::int64_t>(5000, images_.train.count),
+                      evaluation_);
+    return as_tensors(evaluation_).inputs;
+  }
+
+ private:
+  data::ImageData images_;
+  data::ImageLoaderOptions options_;
+  std::int64_t evaluation_size_, evaluation_count_;
+  std::optional<data::PixelTable> table_;
+  std::optional<data::Prefetch<data::ImageLoader, ImageBatch>> batches_;
+  ImageBatch evaluation_;
+};
+
+class TokenSource final : public DataSource {
+ public:
+  TokenSource(data::TokenDataset tokens, const run::Config& config)
+      : tokens_(std::move(tokens)),
+        options_{.batch = config.train.micro(), .length = config.model.context} {
+    const std::int64_t size = config.eval.batch > 0 ? config.eval.batch : options_.batch;
+    if (tokens_.validation.size() > options_.length) {
+      evaluation_.emplace(tokens_.validation, size, options_.length, config.eval.batches * size);
+    }
+    facts_ = {.unit = "tokens",
+              .vocabulary = tokens_.vocabulary,
+              .tokenizer = tokens_.tokenizer,
+              .item_units = options_.length,
+              .has_validation = evaluation_.has_value()};
+    seek({.seed = static_cast<std::uint64_t>(config.run.seed)});
+    facts_.items = batches_->cursor().items;
+  }
+
+  Batch next() override { return as_tensors(batches_->next()); }
+  DataCursor cursor() const override { return batches_->cursor(); }
+  void seek(const DataCursor& cursor) override {
+    batches_.emplace(data::TokenLoader(tokens_.train, options_, cursor));
+  }
+
+  std::int64_t evaluation_batches() const override {
+    return evaluation_ ? evaluation_->batches() : 0;
+  }
+  Batch evaluation_batch(std::int64_t index) override {
+    evaluation_->fill(index, evaluation_buffer_);
+    return as_tensors(evaluation_buffer_);
+  }
+  torch::Tensor preparation_inputs() override { return {}; }
+
+ private:
+  data::TokenDataset tokens_;
+  data::TokenLoaderOptions options_;
+  std::optional<data::TokenEvaluation> evaluation_;
+  std::optional<data::Prefetch<data::TokenLoader, TokenBatch>> batches_;
+  TokenBatch evaluation_buffer_;
+};
+
+data::TokenDataset open_text(const run::DataConfig& config, std::int64_t threads) {
+  const auto tokenizer =
+      config.bpe.empty() ? data::Tokenizer::bytes() : data::Tokenizer::gpt2(config.bpe);
+  return data::load_text({config.path}, tokenizer, config.validation_fraction,
+                         static_cast<int>(threads));
+}
+
+}  // namespace
+
+std::unique_ptr<DataSource> open_data(const run::Config& config) {
+  const auto& from = config.data;
+  if (from.kind == "text") {
+    return std::make_unique<TokenSource>(open_text(from, config.run.threads), config);
+  }
+  if (from.kind == "shards") {
+    return std::make_unique<TokenSource>(
+        data::load_shards(from.path, {.vocabulary = 0, .validation = from.validation}), config);
+  }
+  const std::string& place = from.path.empty() ? from.kind : from.path;
+  return std::make_unique<ImageSource>(data::load_images(place), config);
+}
+
+}  // namespace normball::trainer

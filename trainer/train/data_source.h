@@ -1,0 +1,53 @@
+// Data sets as batches of tensors: what the loop trains and evaluates on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "trainer/data/cursor.h"
+#include "trainer/data/tokenizer.h"
+#include "trainer/models/model.h"
+#include "trainer/run/config.h"
+
+namespace normball::trainer {
+
+// What a model must know of the data it sees.
+struct DataFacts {
+  std::string unit;                                // "images" or "tokens"
+  std::int64_t channels = 0, size = 0, classes = 0;  // of images
+  int vocabulary = 0;                              // of tokens
+  std::optional<data::Tokenizer> tokenizer = {};
+  std::int64_t items = 0;        // of an epoch: images, or windows of tokens
+  std::int64_t item_units = 1;   // images or tokens of an item
+  bool has_validation = false;
+};
+
+class DataSource {
+ public:
+  virtual ~DataSource() = default;
+
+  const DataFacts& facts() const { return facts_; }
+
+  // The next batch, which lives until the one after it. The following one is made meanwhile.
+  virtual Batch next() = 0;
+  // Where the data stands after the last batch, and how to go on from there.
+  virtual data::DataCursor cursor() const = 0;
+  virtual void seek(const data::DataCursor& cursor) = 0;
+
+  // The same batches every time, whatever the training drew.
+  virtual std::int64_t evaluation_batches() const = 0;
+  virtual Batch evaluation_batch(std::int64_t index) = 0;
+
+  // Training inputs for what a model sets from the data before the first step; empty for tokens.
+  virtual torch::Tensor preparation_inputs() = 0;
+
+ protected:
+  DataFacts facts_;
+};
+
+// Everything is read and checked before the first step.
+std::unique_ptr<DataSource> open_data(const run::Config& config);
+
+}  // namespace normball::trainer

@@ -1,0 +1,21 @@
+#include "trainer/train/evaluation.h"
+
+namespace normball::trainer {
+
+Evaluation evaluate(const Model& model, DataSource& data) {
+  double loss = 0, correct = 0;
+  Evaluation result;
+  for (std::int64_t i = 0; i < data.evaluation_batches(); ++i) {
+    const Outcome outcome = model.evaluate(data.evaluation_batch(i));
+    loss += outcome.loss.item<double>() * static_cast<double>(outcome.count);
+    result.targets += outcome.count;
+    if (outcome.correct) {
+      correct += static_cast<double>(*outcome.correct);
+      result.accuracy = correct / static_cast<double>(result.targets);
+    }
+  }
+  result.loss = loss / static_cast<double>(result.targets);
+  return result;
+}
+
+}  // namespace normball::trainer

@@ -1,0 +1,20 @@
+// The validation loss (and accuracy, for images) over the data's fixed batches.
+#pragma once
+
+#include <optional>
+
+#include "trainer/models/model.h"
+#include "trainer/train/data_source.h"
+
+namespace normball::trainer {
+
+struct Evaluation {
+  double loss = 0;  // mean over the targets
+  std::optional<double> accuracy = {};
+  std::int64_t targets = 0;
+};
+
+// Nothing of the model or of the training's randomness changes.
+Evaluation evaluate(const Model& model, DataSource& data);
+
+}  // namespace normball::trainer

@@ -1,0 +1,15 @@
+// The model that a configuration describes, for given data.
+#pragma once
+
+#include <memory>
+
+#include "trainer/models/make_model.h"
+#include "trainer/run/config.h"
+#include "trainer/train/data_source.h"
+
+namespace normball::trainer {
+
+// Throws where model and data do not fit together. Weights are zero until set.
+std::unique_ptr<Model> build_model(const run::Config& config, const DataFacts& facts);
+
+}  // namespace normball::trainer

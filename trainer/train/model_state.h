@@ -1,0 +1,23 @@
+// Tensors to and from checkpoints.
+#pragma once
+
+#include <vector>
+
+#include "trainer/models/model.h"
+#include "trainer/run/safetensors.h"
+#include "trainer/train/training_optimizer.h"
+
+namespace normball::trainer {
+
+// Parameters and buffers, in place.
+std::vector<NamedTensor> model_state(const Model& model);
+
+// Views of contiguous float32 CPU tensors, which must live as long.
+std::vector<run::TensorView> views_of(const std::vector<NamedTensor>& tensors);
+
+// Checks names, types and shapes of all first, then copies: on an error nothing has changed. `what`
+// names the tensors in errors.
+void load_tensors(const run::SafetensorsFile& file, const std::vector<NamedTensor>& into,
+                  std::string_view what);
+
+}  // namespace normball::trainer

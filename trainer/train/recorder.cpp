@@ -1,0 +1,107 @@
+#include "trainer/train/recorder.h"
+
+#include <algorithm>
+
+namespace normball::trainer {
+namespace {
+
+constexpr double recent = 0.02;  // weight of a step in the share of clipped ones
+
+double seconds_between(auto from, auto to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+Recorder::Recorder(const std::filesystem::path& directory, const run::Config& config,
+                   std::string unit, std::int64_t steps, run::Progress& progress,
+                   std::optional<std::int64_t> resume_step, double earlier_seconds)
+    : unit_(std::move(unit)),
+      steps_(steps),
+      log_every_(config.run.log_every),
+      first_step_(resume_step.value_or(0)),
+      progress_(progress),
+      metrics_(directory / "metrics.jsonl", resume_step),
+      events_(directory, resume_step ? std::optional(*resume_step + 1) : std::nullopt),
+      earlier_seconds_(earlier_seconds) {
+  snapshot_.steps = steps;
+  snapshot_.items = unit_;
+}
+
+double Recorder::seconds() const { return earlier_seconds_ + seconds_between(start_, Clock::now()); }
+
+// Images or tokens a second since the last line.
+double Recorder::rate() {
+  const auto now = Clock::now();
+  const double result =
+      static_cast<double>(units_since_log_) / std::max(1e-9, seconds_between(last_log_, now));
+  last_log_ = now;
+  units_since_log_ = 0;
+  return result;
+}
+
+void Recorder::trained(std::int64_t step, double loss, const StepOutcome& outcome,
+                       std::int64_t units) {
+  units_since_log_ += units;
+  units_ += units;
+  const double elapsed = seconds_between(start_, Clock::now());
+  snapshot_.step = step;
+  snapshot_.loss = loss;
+  snapshot_.lr = outcome.lr;
+  snapshot_.dual_norm = outcome.pairing;
+  snapshot_.eta = outcome.eta;
+  if (outcome.clipped) {
+    const double weight = std::max(recent, 1 / static_cast<double>(step - first_step_));
+    clipped_share_ += weight * ((*outcome.clipped ? 1 : 0) - clipped_share_);
+    snapshot_.clipped_share = clipped_share_;
+  }
+  snapshot_.items_per_second = static_cast<double>(units_) / std::max(1e-9, elapsed);
+  snapshot_.seconds_left =
+      elapsed / static_cast<double>(step - first_step_) * static_cast<double>(steps_ - step);
+  const bool log = step % log_every_ == 0 || step == steps_;
+  progress_.update(snapshot_, log);
+  if (!log) return;
+
+  run::MetricsLine line{.step = step, .values = {{"loss", loss}, {"lr", outcome.lr}}};
+  const auto add = [&line](const char* name, const auto& value) {
+    if (value) line.values.emplace_back(name, *value);
+  };
+  add("dual_norm", outcome.pairing);
+  add("eta", outcome.eta);
+  add("clipped", outcome.clipped);
+  add("gap", outcome.gap);
+  if (outcome.nonfinite) line.values.emplace_back("nonfinite", *outcome.nonfinite);
+  line.values.emplace_back(unit_ + "_per_second", rate());
+  write(std::move(line));
+}
+
+void Recorder::evaluated(std::int64_t step, const Evaluation& evaluation) {
+  run::MetricsLine line{.step = step, .values = {{"val_loss", evaluation.loss}}};
+  snapshot_.validation = evaluation.loss;
+  if (evaluation.accuracy) {
+    line.values.emplace_back("val_accuracy", *evaluation.accuracy);
+    snapshot_.validation = *evaluation.accuracy;
+    snapshot_.validation_name = "val accuracy";
+  }
+  write(std::move(line));
+  last_log_ = Clock::now();  // the evaluation does not count as training time
+  units_since_log_ = 0;
+}
+
+void Recorder::sampled(std::int64_t step, const std::string& text) {
+  events_.text(step, "sample", text);
+  progress_.print("--- step " + std::to_string(step) + "\n" + text + "\n---");
+  last_log_ = Clock::now();
+}
+
+void Recorder::write(run::MetricsLine line) {
+  line.values.emplace_back("seconds", seconds());
+  metrics_.write(line);
+  std::vector<run::EventWriter::Scalar> scalars;
+  for (const auto& [name, value] : line.values) {
+    if (const auto number = line.number(name)) scalars.emplace_back(name, *number);
+  }
+  events_.scalars(line.step, scalars);
+}
+
+}  // namespace normball::trainer

@@ -1,0 +1,53 @@
+// Where the numbers of a run go: metrics.jsonl, TensorBoard and the screen.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "trainer/run/config.h"
+#include "trainer/run/metrics.h"
+#include "trainer/run/progress.h"
+#include "trainer/run/tensorboard.h"
+#include "trainer/train/evaluation.h"
+#include "trainer/train/training_optimizer.h"
+
+namespace normball::trainer {
+
+class Recorder {
+ public:
+  // Starts the run's files, or goes on after a step of an earlier process that took so many seconds.
+  Recorder(const std::filesystem::path& directory, const run::Config& config, std::string unit,
+           std::int64_t steps, run::Progress& progress,
+           std::optional<std::int64_t> resume_step = {}, double earlier_seconds = 0);
+
+  // After step number `step`, counted from 1, on so many images or tokens.
+  void trained(std::int64_t step, double loss, const StepOutcome& outcome, std::int64_t units);
+  void evaluated(std::int64_t step, const Evaluation& evaluation);
+  void sampled(std::int64_t step, const std::string& text);
+  void note(const std::string& text) { progress_.print(text); }
+
+  // Before a checkpoint.
+  void sync() { metrics_.sync(); }
+  double seconds() const;  // of all processes of the run
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void write(run::MetricsLine line);
+  double rate();
+
+  std::string unit_;
+  std::int64_t steps_, log_every_, first_step_;
+  run::Progress& progress_;
+  run::MetricsWriter metrics_;
+  run::EventWriter events_;
+  double earlier_seconds_;
+  Clock::time_point start_ = Clock::now(), last_log_ = start_;
+  std::int64_t units_since_log_ = 0, units_ = 0;
+  double training_seconds_ = 0;
+  double clipped_share_ = 0;
+  run::Snapshot snapshot_;
+};
+
+}  // namespace normball::trainer

@@ -1,0 +1,85 @@
+// The training loop, from a configuration to a trained model in a run directory.
+#pragma once
+
+#include <filesystem>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+
+#include "trainer/run/checkpoint.h"
+#include "trainer/run/config.h"
+#include "trainer/run/progress.h"
+#include "trainer/train/data_source.h"
+#include "trainer/train/evaluation.h"
+#include "trainer/train/recorder.h"
+#include "trainer/train/training_optimizer.h"
+
+namespace normball::trainer {
+
+struct TrainingOptions {
+  bool overfit_batch = false;   // the first batch again and again: the loss must go to zero
+  std::int64_t stop_after = 0;  // steps of this process, then save and stop; 0: all
+};
+
+struct TrainingResult {
+  std::int64_t step = 0;
+  bool finished = false;  // all steps were taken; otherwise the run was stopped and can go on
+  std::optional<Evaluation> evaluation = {};
+  double seconds = 0;
+  std::filesystem::path checkpoint;
+};
+
+class Trainer {
+ public:
+  // Reads the data, builds the model, finds the checkpoint to go on from. Writes nothing.
+  explicit Trainer(run::Config config, TrainingOptions options = {});
+
+  // A summary for people: data, model, steps, which parameter is treated how.
+  std::string explain() const;
+
+  TrainingResult run(run::Progress& progress);
+
+  std::int64_t steps() const { return steps_; }
+  const std::filesystem::path& directory() const { return directory_; }
+
+ private:
+  struct Loss {
+    double mean = 0;
+    std::int64_t units = 0;             // images or tokens
+    std::optional<std::string> bad = {};  // which micro-batch, where it is not finite
+  };
+
+  void find_checkpoint();
+  void initialize();
+  void load(const run::Checkpoint& checkpoint);
+  void open_directory(run::Progress& progress);
+
+  Loss accumulate_gradients();
+  StepOutcome take_step(const Loss& loss);
+  void refuse(const std::string& where);
+  void evaluate_now();
+  void sample_now();
+  void save();
+  bool due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
+
+  run::Config config_;
+  TrainingOptions options_;
+  std::filesystem::path directory_;
+  std::unique_ptr<DataSource> data_;
+  std::unique_ptr<Model> model_;
+  std::int64_t steps_ = 0;
+  std::unique_ptr<TrainingOptimizer> optimizer_;
+  run::CheckpointStore checkpoints_;
+  std::vector<std::string> notes_;  // about damaged checkpoints
+
+  std::int64_t step_ = 0;
+  std::optional<std::int64_t> resumed_at_ = {};
+  double earlier_seconds_ = 0;
+  std::unique_ptr<Recorder> recorder_;
+  std::optional<Evaluation> evaluation_;  // of this step
+  std::filesystem::path last_checkpoint_;
+  std::optional<Batch> only_batch_;  // with overfit_batch
+  std::vector<torch::Tensor> buffers_before_;
+};
+
+}  // namespace normball::trainer
