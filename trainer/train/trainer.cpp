@@ -6,7 +6,7 @@
 
 #include "normball/error.h"
 #include "normball/text.h"
-#include "trainer/models/text_generator.h"
+#include "trainer/train/sample.h"
 #include "trainer/train/model_builder.h"
 #include "trainer/train/model_state.h"
 #include "trainer/train/stop_signal.h"

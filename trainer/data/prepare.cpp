@@ -1,0 +1,167 @@
+#include "trainer/data/prepare.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "trainer/data/atomic_file.h"
+#include "trainer/data/bytes.h"
+#include "trainer/data/data_error.h"
+#include "trainer/data/split_words.h"
+#include "trainer/data/text_files.h"
+#include "trainer/data/token_shard.h"
+
+namespace normball::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* where = "prepare";
+constexpr size_t step_bytes = size_t{8} << 20;  // of text between two calls of the progress
+
+// A directory beside the final one, removed unless it is renamed to it.
+class PartialDirectory {
+ public:
+  explicit PartialDirectory(const std::string& path)
+      : final_(fs::absolute(path).lexically_normal()) {
+    if (!final_.has_filename()) final_ = final_.parent_path();  // a trailing slash
+    std::error_code error;
+    if (fs::exists(final_, error) &&
+        !(fs::is_directory(final_, error) && fs::is_empty(final_, error))) {
+      fail(where, final_.string(), ": exists and is not an empty directory; name a new one");
+    }
+    fs::create_directories(final_.parent_path(), error);
+    partial_ = final_.string() + ".partial-XXXXXX";
+    if (error || ::mkdtemp(partial_.data()) == nullptr) {
+      fail(where, final_.string(),
+           ": cannot be created: ", error ? error.message() : system_error_text(),
+           "; name a directory that can be written");
+    }
+    fs::permissions(partial_,
+                    fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read |
+                        fs::perms::others_exec,
+                    fs::perm_options::add, error);
+  }
+  ~PartialDirectory() {
+    std::error_code ignored;
+    if (!partial_.empty()) fs::remove_all(partial_, ignored);
+  }
+  PartialDirectory(const PartialDirectory&) = delete;
+  PartialDirectory& operator=(const PartialDirectory&) = delete;
+
+  const std::string& path() const { return partial_; }
+
+  void commit() {
+    sync_directory(partial_);
+    std::error_code error;
+    fs::rename(partial_, final_, error);  // replaces an empty directory
+    if (error) fail(where, final_.string(), ": cannot be put in place: ", error.message());
+    partial_.clear();
+    sync_directory(final_.parent_path().string());
+  }
+
+ private:
+  fs::path final_;
+  std::string partial_;
+};
+
+class Preparation {
+ public:
+  Preparation(const PrepareOptions& options, const Tokenizer& tokenizer,
+              const PrepareProgress& progress, std::int64_t all)
+      : options_(options), tokenizer_(tokenizer), progress_(progress), all_(all) {}
+
+  // The number of tokens written.
+  std::int64_t write(const std::vector<TextPart>& parts, const std::string& directory,
+                     const std::string& prefix) {
+    ShardWriter writer(directory, prefix, options_.shard_tokens);
+    for (const auto& part : parts) {
+      if (part.starts_file) separate(writer);
+      write_documents(part.text.text(), writer);
+    }
+    writer.finish();
+    return writer.tokens();
+  }
+
+ private:
+  void separate(ShardWriter& writer) const {
+    if (const auto token = tokenizer_.end_of_text()) writer.append({&*token, 1});
+  }
+
+  void write_documents(std::string_view text, ShardWriter& writer) {
+    while (options_.separators_in_text) {
+      const size_t end = text.find(Bpe::end_of_text);
+      if (end == std::string_view::npos) break;
+      write_text(text.substr(0, end), writer);
+      separate(writer);
+      report(Bpe::end_of_text.size());
+      text.remove_prefix(end + Bpe::end_of_text.size());
+    }
+    write_text(text, writer);
+  }
+
+  void write_text(std::string_view text, ShardWriter& writer) {
+    while (!text.empty()) {
+      const size_t size = tokenizer_.is_bytes()
+                              ? std::min(step_bytes, text.size())
+                              : next_safe_cut(text, std::min(step_bytes, text.size()));
+      writer.append(tokenizer_.encode(text.substr(0, size), options_.threads));
+      text.remove_prefix(size);
+      report(size);
+    }
+  }
+
+  void report(size_t bytes) {
+    done_ += static_cast<std::int64_t>(bytes);
+    if (progress_) progress_(done_, all_);
+  }
+
+  const PrepareOptions& options_;
+  const Tokenizer& tokenizer_;
+  const PrepareProgress& progress_;
+  std::int64_t all_;
+  std::int64_t done_ = 0;
+};
+
+std::int64_t size_of(const std::vector<TextPart>& parts) {
+  std::int64_t size = 0;
+  for (const auto& part : parts) size += static_cast<std::int64_t>(part.text.size());
+  return size;
+}
+
+void copy_vocabulary(const std::string& from, const std::string& to) {
+  for (const char* name : {"vocab.bpe", "encoder.json"}) {
+    std::error_code ignored;
+    const fs::path source = fs::path(from) / name;
+    if (fs::exists(source, ignored)) {
+      write_file((fs::path(to) / name).string(), Bytes::map(source.string()).text());
+    }
+  }
+}
+
+}  // namespace
+
+ShardDescription prepare(const PrepareOptions& options, const PrepareProgress& progress) {
+  const Tokenizer tokenizer =
+      options.bpe_directory.empty() ? Tokenizer::bytes() : Tokenizer::gpt2(options.bpe_directory);
+  if (options.separators_in_text && tokenizer.is_bytes()) {
+    detail::invalid(where, "bytes have no token for <|endoftext|>; separators need a vocabulary");
+  }
+  const TextSplit split = split_text(options.texts, tokenizer, options.validation_share);
+  if (split.train.empty()) detail::invalid(where, "no text is left to train on");
+  PartialDirectory directory(options.out);
+  Preparation preparation(options, tokenizer, progress,
+                          size_of(split.train) + size_of(split.validation));
+  ShardDescription description{
+      .tokenizer = tokenizer.name(),
+      .vocabulary = tokenizer.vocabulary(),
+      .train_tokens = preparation.write(split.train, directory.path(), "train"),
+      .validation_tokens = preparation.write(split.validation, directory.path(), "val")};
+  if (!tokenizer.is_bytes()) copy_vocabulary(options.bpe_directory, directory.path());
+  write_file((fs::path(directory.path()) / "dataset.json").string(), to_json(description));
+  directory.commit();
+  return description;
+}
+
+}  // namespace normball::data
