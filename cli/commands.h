@@ -8,4 +8,9 @@ namespace normball::cli {
 void add_bench_command(CLI::App& app);
 void add_lab_command(CLI::App& app);
 
+// Where built with LibTorch.
+void add_train_command(CLI::App& app);
+void add_eval_command(CLI::App& app);
+void add_sample_command(CLI::App& app);
+
 }  // namespace normball::cli

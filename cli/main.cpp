@@ -29,6 +29,11 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   normball::cli::add_bench_command(app);
   normball::cli::add_lab_command(app);
+#ifdef NORMBALL_TRAINER
+  normball::cli::add_train_command(app);
+  normball::cli::add_eval_command(app);
+  normball::cli::add_sample_command(app);
+#endif
   try {
     if (argc > 1) check_command(app, argv[1]);
     app.parse(argc, argv);

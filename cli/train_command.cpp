@@ -1,15 +1,13 @@
 // `normball train`, `normball eval` and `normball sample`.
 #include <unistd.h>
 
-#include <ATen/Parallel.h>
-
 #include <iostream>
 #include <memory>
-#include <thread>
 
 #include "cli/commands.h"
 #include "cli/table.h"
-#include "normball/parallel.h"
+#include "normball/error.h"
+#include "trainer/train/sample.h"
 #include "trainer/train/stored_run.h"
 #include "trainer/train/trainer.h"
 
@@ -18,14 +16,140 @@ namespace {
 
 struct TrainCommand {
   std::string config;
-  std::vector<std::string> settings;
-  std::string name;
-  std::string resume;
-  trainer::TrainingOptions options;
+  std::vector<std::string> settings = {};
+  std::string name = {};
+  std::string resume = {};
+  trainer::TrainingOptions options = {};
   bool dry_run = false;
-
-  void run();
 };
 
+struct StoredCommand {
+  std::string path;
+  std::vector<std::string> settings = {};
+  std::string prompt = {};
+  std::int64_t length = 400;
+  double temperature = 0.8;
+  std::int64_t top_k = 0;
+  std::uint64_t seed = 0;
+};
+
+std::string result_text(const trainer::Evaluation& evaluation) {
+  std::string text = format("validation loss %.4f", evaluation.loss);
+  if (evaluation.accuracy) text += format(", accuracy %.2f %%", 100 * *evaluation.accuracy);
+  return text;
+}
+
+void train(const TrainCommand& command) {
+  auto config = run::load_config(command.config, command.settings);
+  if (!command.name.empty()) config.run.name = command.name;
+  if (config.run.name.empty()) {
+    config.run.name = std::filesystem::path(command.config).stem().string();
+  }
+  if (!command.resume.empty()) config.run.resume = command.resume;
+  trainer::use_threads(config.run.threads);
+  trainer::Trainer trainer(config, command.options);
+  if (command.dry_run) {
+    std::cout << trainer.explain() << "\nNothing was trained or written (--dry-run).\n";
+    return;
+  }
+  run::Progress progress(std::cerr, isatty(STDERR_FILENO) != 0);
+  const auto result = trainer.run(progress);
+  std::cout << (result.finished ? "finished" : "stopped") << " after step " << result.step << " of "
+            << trainer.steps() << " in " << run::duration_text(result.seconds);
+  if (result.evaluation) std::cout << ": " << result_text(*result.evaluation);
+  std::cout << "\n" << trainer.directory().string() << '\n';
+  if (!result.finished) std::cout << "go on with: --resume\n";
+}
+
+void evaluate(const StoredCommand& command) {
+  const auto stored = trainer::open_run(command.path, command.settings);
+  if (stored.data->evaluation_batches() == 0) {
+    detail::invalid("eval", "the data has no validation part; see data.validation");
+  }
+  const auto evaluation = trainer::evaluate(*stored.model, *stored.data);
+  std::cout << "step " << stored.step << ", " << evaluation.targets << ' '
+            << stored.data->facts().unit << ": " << result_text(evaluation) << '\n';
+}
+
+void sample(const StoredCommand& command) {
+  const auto stored = trainer::open_run(command.path, command.settings);
+  const auto* gpt = dynamic_cast<const trainer::Gpt*>(stored.model.get());
+  const auto& tokenizer = stored.data->facts().tokenizer;
+  if (gpt == nullptr) {
+    detail::invalid("sample", "the model is ", stored.config.model.kind, "; only gpt writes text");
+  }
+  if (!tokenizer) detail::invalid("sample", "the tokens' meaning is not known; set data.bpe");
+  const run::SampleConfig options{.prompt = command.prompt,
+                                  .length = command.length,
+                                  .temperature = command.temperature,
+                                  .top_k = command.top_k};
+  trainer::generate_text(*gpt, *tokenizer, options, command.seed,
+                         [](std::string_view piece) { std::cout << piece << std::flush; });
+  std::cout << '\n';
+}
+
+CLI::Option* add_settings(CLI::App& command, std::vector<std::string>& settings) {
+  return command
+      .add_option("--set", settings,
+                  "section.key=value, several allowed; `normball config --keys` lists them")
+      ->allow_extra_args(false);
+}
+
 }  // namespace
+
+void add_train_command(CLI::App& app) {
+  auto options = std::make_shared<TrainCommand>();
+  auto* train_app = app.add_subcommand("train", "Train a model as a configuration says");
+  train_app
+      ->add_option("config", options->config, "A preset (`normball config --list`) or a TOML file")
+      ->required();
+  add_settings(*train_app, options->settings);
+  train_app->add_option("--name", options->name,
+                        "Name of the run directory; default: run.name, or the preset's");
+  train_app
+      ->add_option("--resume", options->resume,
+                   "Go on: auto (the newest valid checkpoint, if any) or a checkpoint's directory")
+      ->expected(0, 1)
+      ->default_str("auto");
+  train_app->add_flag("--dry-run", options->dry_run,
+                      "Read the data, build everything, show what would be done; write nothing");
+  train_app->add_flag("--overfit-batch", options->options.overfit_batch,
+                      "Train on the first batch only: its loss must go to zero");
+  train_app
+      ->add_option("--stop-after", options->options.stop_after,
+                   "Save and stop after this many steps; --resume goes on")
+      ->check(CLI::PositiveNumber);
+  train_app->callback([options] { train(*options); });
+}
+
+void add_eval_command(CLI::App& app) {
+  auto options = std::make_shared<StoredCommand>();
+  auto* eval = app.add_subcommand("eval", "Validation loss and accuracy of a trained model");
+  eval->add_option("run", options->path, "A run directory (its best checkpoint) or a checkpoint")
+      ->required();
+  add_settings(*eval, options->settings);
+  eval->callback([options] { evaluate(*options); });
+}
+
+void add_sample_command(CLI::App& app) {
+  auto options = std::make_shared<StoredCommand>();
+  auto* command = app.add_subcommand("sample", "Text from a trained language model");
+  command->add_option("run", options->path, "A run directory (its best checkpoint) or a checkpoint")
+      ->required();
+  command->add_option("--prompt", options->prompt, "The text to go on from");
+  command->add_option("--length", options->length, "Tokens to add")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--temperature", options->temperature, "0: always the likeliest token")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--top-k", options->top_k, "Among this many tokens; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Of the choices")->capture_default_str();
+  add_settings(*command, options->settings);
+  command->callback([options] { sample(*options); });
+}
+
 }  // namespace normball::cli
