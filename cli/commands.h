@@ -6,7 +6,9 @@
 namespace normball::cli {
 
 void add_bench_command(CLI::App& app);
+void add_config_command(CLI::App& app);
 void add_lab_command(CLI::App& app);
+void add_report_command(CLI::App& app);
 
 // Where built with LibTorch.
 void add_train_command(CLI::App& app);

@@ -28,7 +28,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", normball_version());
   app.require_subcommand(1);
   normball::cli::add_bench_command(app);
+  normball::cli::add_config_command(app);
   normball::cli::add_lab_command(app);
+  normball::cli::add_report_command(app);
 #ifdef NORMBALL_TRAINER
   normball::cli::add_train_command(app);
   normball::cli::add_eval_command(app);

@@ -1,0 +1,76 @@
+// `normball config`: presets, what a configuration resolves to, and the keys there are.
+#include <iostream>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/table.h"
+#include "trainer/run/config.h"
+#include "trainer/run/config_keys.h"
+#include "trainer/run/presets.h"
+
+namespace normball::cli {
+namespace {
+
+struct Options {
+  bool list = false;
+  bool keys = false;
+  bool markdown = false;
+  std::string show;
+  std::string check;
+  std::vector<std::string> settings;
+};
+
+void list_presets() {
+  Table table({"preset", "what it is"});
+  for (const auto& preset : run::presets()) table.add({preset.name, preset.summary});
+  table.print(std::cout, Table::Align::Left);
+}
+
+void list_keys() {
+  const run::Config defaults;
+  Table table({"key", "type", "default", "allowed", "meaning"});
+  for (const auto& key : run::config_keys()) {
+    // The list of methods would make the table too wide.
+    const std::string allowed =
+        key.choices.size() > 6 ? "see normball config --keys --markdown" : key.allowed();
+    table.add({key.full_name(), key.type(), run::value_text(key, defaults), allowed,
+               std::string(key.help)});
+  }
+  table.print(std::cout, Table::Align::Left);
+}
+
+void run_config(const CLI::App& command, const Options& options) {
+  if (options.list) return list_presets();
+  if (options.keys && options.markdown) {
+    std::cout << run::keys_as_markdown();
+  } else if (options.keys) {
+    list_keys();
+  } else if (!options.show.empty()) {
+    std::cout << run::to_toml(run::load_config(options.show, options.settings));
+  } else if (!options.check.empty()) {
+    const auto config = run::load_config(options.check, options.settings);
+    std::cout << options.check << ": fine (resume digest " << run::resume_digest(config) << ")\n";
+  } else {
+    std::cout << command.help();
+  }
+}
+
+}  // namespace
+
+void add_config_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  auto* config = app.add_subcommand("config", "Presets, configurations and their keys");
+  config->add_flag("--list", options->list, "List the presets");
+  config->add_flag("--keys", options->keys, "List all keys: type, default, what is allowed");
+  config->add_flag("--markdown", options->markdown, "With --keys: as docs/configuration.md");
+  config->add_option("--show", options->show,
+                     "A preset or file: print the whole configuration it resolves to");
+  config->add_option("--check", options->check,
+                     "A preset or file: is it right? Exit code 1 if not");
+  config
+      ->add_option("--set", options->settings, "section.key=value, after the file; several allowed")
+      ->take_all();
+  config->callback([config, options] { run_config(*config, *options); });
+}
+
+}  // namespace normball::cli

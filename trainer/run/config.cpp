@@ -1,0 +1,326 @@
+#include "trainer/run/config.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "normball/error.h"
+#include "normball/method.h"
+#include "normball/text.h"
+#include "trainer/run/config_keys.h"
+#include "trainer/run/file_system.h"
+#include "trainer/run/presets.h"
+
+namespace normball::run {
+namespace {
+
+constexpr std::uintmax_t max_file = 1 << 20;
+
+template <class... Parts>
+[[noreturn]] void wrong(std::string_view where, const Parts&... parts) {
+  normball::detail::invalid("config", where, ": ", parts...);
+}
+
+std::string text_of(const toml::node& node) {
+  std::ostringstream out;
+  node.visit([&](const auto& value) { out << value; });
+  return out.str();
+}
+
+// Gives values of one key their type, and refuses what does not fit.
+class Reader {
+ public:
+  Reader(const Key& key, std::string where) : key_(key), where_(std::move(where)) {}
+
+  void read(const toml::node& node, bool& out) const {
+    const auto* value = node.as_boolean();
+    if (value == nullptr) mismatch(node, "true or false");
+    out = value->get();
+  }
+  void read(const toml::node& node, std::int64_t& out) const {
+    const auto* value = node.as_integer();
+    if (value == nullptr) mismatch(node, "an integer");
+    check_range(static_cast<double>(value->get()), node);
+    out = value->get();
+  }
+  void read(const toml::node& node, double& out) const {
+    if (!node.is_number()) mismatch(node, "a number");
+    const double value = *node.value<double>();
+    check_range(value, node);
+    out = value;
+  }
+  void read(const toml::node& node, std::string& out) const {
+    const auto* value = node.as_string();
+    if (value == nullptr) mismatch(node, "a text in quotes");
+    const std::string& text = value->get();
+    if (!key_.choices.empty() && std::ranges::find(key_.choices, text) == key_.choices.end()) {
+      wrong(where_, key_.full_name(), ": ", unknown_name("value", text, key_.choices));
+    }
+    check_text(text);
+    out = text;
+  }
+  template <class T>
+  void read(const toml::node& node, std::optional<T>& out) const {
+    T value{};
+    read(node, value);
+    out = std::move(value);
+  }
+  template <class T>
+  void read(const toml::node& node, std::vector<T>& out) const {
+    const auto* list = node.as_array();
+    if (list == nullptr) mismatch(node, "a list in [ ]");
+    std::vector<T> values;
+    for (const auto& element : *list) read(element, values.emplace_back());
+    out = std::move(values);
+  }
+  void read(const toml::node& node, Route& out) const {
+    const auto* table = node.as_table();
+    if (table == nullptr) mismatch(node, "a table { pattern, norm, radius }");
+    constexpr std::array<std::string_view, 3> known = {"pattern", "norm", "radius"};
+    for (const auto& [name, value] : *table) {
+      if (name.str() == "pattern") {
+        const auto* text = value.as_string();
+        if (text == nullptr || text->get().empty())
+          mismatch(value, "a pattern such as \"blocks.*\"");
+        out.pattern = text->get();
+      } else if (name.str() == "norm") {
+        read(value, out.norm);
+      } else if (name.str() == "radius") {
+        read(value, out.radius);
+      } else {
+        wrong(where_, key_.full_name(), ": ", unknown_name("key", name.str(), known));
+      }
+    }
+    if (out.pattern.empty() || !(out.norm || out.radius)) {
+      wrong(where_, key_.full_name(), ": each needs a pattern, and a norm or a radius or both");
+    }
+  }
+
+ private:
+  void check_range(double value, const toml::node& node) const {
+    if (std::isnan(value) || !key_.range.contains(value)) {
+      const std::string limits = key_.range.text();
+      wrong(where_, key_.full_name(), " must be ", limits.empty() ? "a number" : limits, ", got ",
+            text_of(node));
+    }
+  }
+  void check_text(const std::string& text) const {
+    if (key_.check == nullptr) return;
+    try {
+      key_.check(text);
+    } catch (const std::invalid_argument& error) {
+      wrong(where_, key_.full_name(), " = \"", text, "\": ", error.what());
+    }
+  }
+  [[noreturn]] void mismatch(const toml::node& node, std::string_view expected) const {
+    wrong(where_, key_.full_name(), " must be ", expected, ", got ", text_of(node));
+  }
+
+  const Key& key_;
+  std::string where_;
+};
+
+const Key& find_key(std::string_view section, std::string_view name, std::string_view where) {
+  const auto keys = config_keys();
+  const auto found = std::ranges::find_if(
+      keys, [&](const Key& key) { return key.section == section && key.name == name; });
+  if (found != keys.end()) return *found;
+  const auto elsewhere = std::ranges::find(keys, name, &Key::name);
+  if (elsewhere != keys.end()) {
+    wrong(where, "unknown key '", section, ".", name, "'; did you mean '", elsewhere->full_name(),
+          "'?");
+  }
+  std::vector<std::string_view> known;
+  for (const Key& key : keys) {
+    if (key.section == section) known.push_back(key.name);
+  }
+  wrong(where, "in [", section, "]: ", unknown_name("key", name, known));
+}
+
+void require_section(std::string_view name, std::string_view where) {
+  std::vector<std::string_view> sections;
+  for (const Key& key : config_keys()) {
+    if (sections.empty() || sections.back() != key.section) sections.push_back(key.section);
+  }
+  if (std::ranges::find(sections, name) == sections.end()) {
+    wrong(where, unknown_name("section", name, sections));
+  }
+}
+
+void assign(Config& config, const Key& key, const toml::node& node, const std::string& where) {
+  std::visit([&](auto place) { Reader(key, where).read(node, place(config)); }, key.place);
+}
+
+std::string at_line(std::string_view where, const toml::source_region& source) {
+  return std::string(where) + ":" + std::to_string(source.begin.line);
+}
+
+toml::table parse(std::string_view text, std::string_view where, bool with_line) {
+  try {
+    return toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    wrong(with_line ? at_line(where, error.source()) : std::string(where), error.description());
+  }
+}
+
+bool schedule_needs_steps(const ScheduleConfig& schedule) {
+  return schedule.kind != "constant" || schedule.warmup > 0;
+}
+
+bool decides_resume(const Key& key, const Config& config) {
+  if (key.on_resume == OnResume::Free) return false;
+  const bool length = key.section == "run" && (key.name == "steps" || key.name == "epochs");
+  return !length || schedule_needs_steps(config.schedule);
+}
+
+void validate_model(const Config& config, std::string_view where) {
+  const auto& model = config.model;
+  const bool text = config.data.kind == "shards" || config.data.kind == "text";
+  if ((model.kind == "gpt") != text) {
+    wrong(where, "model.kind = \"", model.kind, "\" cannot learn from data.kind = \"",
+          config.data.kind, "\"; gpt takes shards or text, cnn and mlp take images");
+  }
+  if (model.kind == "gpt" && (model.width % model.heads != 0 || model.head_dim() % 2 != 0)) {
+    wrong(where, "model.width = ", model.width,
+          " must be an even multiple of model.heads = ", model.heads,
+          " (rotary embeddings turn pairs)");
+  }
+  if (model.kind == "mlp" && model.hidden.size() > 1000) {
+    wrong(where, "model.hidden has ", model.hidden.size(), " layers; at most 1000 are allowed");
+  }
+}
+
+void validate_optimizer(const Config& config, std::string_view where) {
+  const auto& options = config.optimizer;
+  if (options.betas.size() != 2) {
+    wrong(where, "optimizer.betas must have two numbers, got ", options.betas.size());
+  }
+  if (std::ranges::find(method_names(), options.method) == method_names().end()) return;
+  try {  // the core knows what its methods need
+    make_method(options.method, {.lr = Schedule(options.lr),
+                                 .alpha = Schedule(options.alpha),
+                                 .rho = options.rho,
+                                 .beta = options.beta,
+                                 .l0 = options.l0,
+                                 .l1 = options.l1,
+                                 .short_step = parse_short_step(options.short_step)});
+  } catch (const std::invalid_argument& error) {
+    wrong(where, "[optimizer]: ", error.what());
+  }
+}
+
+}  // namespace
+
+void apply_toml(Config& config, std::string_view text, std::string_view where) {
+  const toml::table document = parse(text, where, true);
+  for (const auto& [section, contents] : document) {
+    const std::string line = at_line(where, section.source());
+    require_section(section.str(), line);
+    const auto* table = contents.as_table();
+    if (table == nullptr)
+      wrong(line, "'", section.str(), "' must be a section [", section.str(), "]");
+    for (const auto& [name, value] : *table) {
+      const std::string here = at_line(where, name.source());
+      assign(config, find_key(section.str(), name.str(), here), value, here);
+    }
+  }
+}
+
+void apply_setting(Config& config, std::string_view setting) {
+  const std::string where = "--set " + std::string(setting);
+  const auto equals = setting.find('=');
+  const auto path = setting.substr(0, equals);
+  const auto dot = path.find('.');
+  if (equals == std::string_view::npos || dot == std::string_view::npos) {
+    wrong(where, "expected section.key=value");
+  }
+  const auto section = path.substr(0, dot);
+  const std::string value(setting.substr(equals + 1));
+  require_section(section, where);
+  const Key& key = find_key(section, path.substr(dot + 1), where);
+  const bool bare = std::holds_alternative<At<std::string>>(key.place) && !value.starts_with('"') &&
+                    !value.starts_with('\'');
+  if (bare) return assign(config, key, toml::value<std::string>(value), where);
+  if (value.find('\n') != std::string::npos) wrong(where, "the value must be on one line");
+  const toml::table document = parse("value = " + value, where, false);
+  assign(config, key, *document.get("value"), where);
+}
+
+void validate(const Config& config, std::string_view where) {
+  if ((config.run.steps > 0) == (config.run.epochs > 0)) {
+    wrong(where, "set one of run.steps (now ", config.run.steps, ") and run.epochs (now ",
+          config.run.epochs, "), and leave the other 0");
+  }
+  if (config.train.batch % config.train.micro() != 0) {
+    wrong(where, "train.batch = ", config.train.batch,
+          " must be a multiple of train.micro_batch = ", config.train.micro_batch);
+  }
+  const auto& schedule = config.schedule;
+  if (schedule.kind == "warmdown" && schedule.warmup + schedule.decay > 1) {
+    wrong(where, "schedule.warmup + schedule.decay must not exceed 1, got ", schedule.warmup, " + ",
+          schedule.decay);
+  }
+  if (schedule.kind == "cosine" && schedule.end > config.optimizer.lr) {
+    wrong(where, "schedule.end = ", schedule.end,
+          " must not exceed optimizer.lr = ", config.optimizer.lr);
+  }
+  const auto& name = config.run.name;
+  if (name == "." || name == ".." || name.find('/') != std::string::npos) {
+    wrong(where, "run.name = \"", name, "\" must be a plain name; run.dir takes the directory");
+  }
+  validate_model(config, where);
+  validate_optimizer(config, where);
+}
+
+Config load_config(std::string_view name_or_file, std::span<const std::string> settings) {
+  const auto path = find_config(name_or_file);
+  Config config;
+  apply_toml(config, read_small_file(path, max_file), path.string());
+  for (const auto& setting : settings) apply_setting(config, setting);
+  if (config.run.name.empty()) config.run.name = path.stem().string();
+  validate(config, path.string());
+  return config;
+}
+
+std::string to_toml(const Config& config) {
+  std::string text;
+  std::string_view section;
+  for (const Key& key : config_keys()) {
+    if (key.section != section) {
+      section = key.section;
+      text += (text.empty() ? "[" : "\n[") + std::string(section) + "]\n";
+    }
+    const std::string value = value_text(key, config);
+    if (!value.empty()) text += std::string(key.name) + " = " + value + "\n";
+  }
+  return text;
+}
+
+std::string resume_digest(const Config& config) {
+  // FNV-1a, 64 bits: against mistakes, not against attacks.
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const Key& key : config_keys()) {
+    if (!decides_resume(key, config)) continue;
+    for (const char c : key.full_name() + " = " + value_text(key, config) + "\n") {
+      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    }
+  }
+  std::ostringstream out;
+  out << std::hex << hash;
+  return std::string(16 - out.str().size(), '0') + out.str();
+}
+
+std::vector<std::string> resume_conflicts(const Config& before, const Config& now) {
+  std::vector<std::string> conflicts;
+  for (const Key& key : config_keys()) {
+    const auto a = value_text(key, before), b = value_text(key, now);
+    if (a == b || !(decides_resume(key, before) || decides_resume(key, now))) continue;
+    conflicts.push_back(key.full_name() + ": " + (a.empty() ? "not set" : a) + " before, " +
+                        (b.empty() ? "not set" : b) + " now");
+  }
+  return conflicts;
+}
+
+}  // namespace normball::run

@@ -1,0 +1,65 @@
+// metrics.jsonl: one JSON object a line, in the order of the steps.
+//
+// A training line has step, loss, lr, dual_norm (s), eta, clipped, gap where constrained,
+// tokens_per_second or images_per_second and seconds; an evaluation line step, val_loss and
+// val_accuracy and seconds. NaN and infinities, which JSON lacks, are the texts "NaN", "Infinity"
+// and "-Infinity". Only `seconds` and what ends in `_per_second` may differ between a run and its
+// repetition.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "trainer/run/file_system.h"
+
+namespace normball::run {
+
+struct MetricsLine {
+  using Value = std::variant<bool, std::int64_t, double, std::string>;
+
+  std::int64_t step = 0;
+  std::vector<std::pair<std::string, Value>> values = {};  // written in this order, after step
+
+  std::optional<double> number(std::string_view name) const;  // also of an integer or boolean
+};
+
+// Without a newline. Reading back gives the same bits.
+std::string to_json(const MetricsLine& line);
+MetricsLine parse_metrics_line(std::string_view text, std::string_view where);
+
+class MetricsWriter {
+ public:
+  // Starts an empty file, or goes on after `resume_step`: later lines, and a line that a crash cut
+  // off, are removed first, in one operation. Log all of a step before its checkpoint.
+  MetricsWriter(std::filesystem::path path, std::optional<std::int64_t> resume_step = {},
+                FileSystem& files = FileSystem::real());
+  ~MetricsWriter();
+  MetricsWriter(const MetricsWriter&) = delete;
+  MetricsWriter& operator=(const MetricsWriter&) = delete;
+
+  // The step must not be below that of the last line.
+  void write(const MetricsLine& line);
+  // Before a checkpoint: its lines must not be lost where it survives.
+  void sync();
+
+ private:
+  std::filesystem::path path_;
+  FileSystem& files_;
+  int file_ = -1;
+  off_t bytes_ = 0;
+  std::int64_t last_step_ = 0;
+};
+
+struct Metrics {
+  std::vector<MetricsLine> lines;
+  bool cut_off = false;  // the end was not a whole line and was left out
+};
+Metrics read_metrics(const std::filesystem::path& path);
+
+}  // namespace normball::run

@@ -1,0 +1,25 @@
+// Presets: the TOML files of configs/, found by name.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace normball::run {
+
+// $NORMBALL_CONFIGS, else share/normball/configs beside the running program's bin, else configs/ of
+// the source tree it was built from.
+std::vector<std::filesystem::path> config_directories();
+
+struct Preset {
+  std::string name;
+  std::filesystem::path path;
+  std::string summary;  // the file's first comment line
+};
+std::vector<Preset> presets();  // by name; the first directory that has one counts
+
+// A path that exists, or a preset's name; otherwise throws with the nearest preset.
+std::filesystem::path find_config(std::string_view name_or_file);
+
+}  // namespace normball::run

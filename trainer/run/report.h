@@ -1,0 +1,41 @@
+// One self-contained page that compares runs: curves, and a table of results.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace normball::run {
+
+struct CurvePoint {
+  double step = 0;
+  double seconds = 0;  // NaN where the line had none
+  double value = 0;    // NaN and infinities make a gap
+};
+
+// What the page shows of a run directory.
+struct RunData {
+  std::string name;
+  std::map<std::string, std::string> settings;            // method, lr, ...: from config.toml
+  std::map<std::string, std::vector<CurvePoint>> curves;  // loss, val_loss, ... by metric
+  std::int64_t steps = 0;
+  std::optional<double> seconds = {};
+  std::optional<double> throughput = {};  // mean items per second
+  std::string items = {};
+  std::optional<double> clipped_share = {};
+  std::optional<std::int64_t> nonfinite_step = {};  // where the loss was not finite first
+  std::vector<std::string> remarks = {};
+};
+
+// Needs metrics.jsonl; a config.toml that is missing or cannot be read is only a remark.
+RunData read_run(const std::filesystem::path& directory);
+
+// At most `count` points: the extremes of each stretch stay, so that spikes are not lost.
+std::vector<CurvePoint> thin(const std::vector<CurvePoint>& points, size_t count);
+
+std::string report_page(std::span<const RunData> runs);
+
+}  // namespace normball::run

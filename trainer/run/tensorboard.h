@@ -1,0 +1,41 @@
+// TensorBoard event files: TFRecords (length, masked CRC-32C of it, data, masked CRC-32C of it)
+// that hold Event messages, written by hand since no Debian package writes them from C++.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "trainer/run/file_system.h"
+
+namespace normball::run {
+
+class EventWriter {
+ public:
+  // A new file events.out.tfevents.<time>.<host>.<pid> in the directory. A resumed run starts
+  // another one whose first event tells readers to drop what older files have from `first_step` on.
+  EventWriter(const std::filesystem::path& directory, std::optional<std::int64_t> first_step = {},
+              FileSystem& files = FileSystem::real());
+  ~EventWriter();
+  EventWriter(const EventWriter&) = delete;
+  EventWriter& operator=(const EventWriter&) = delete;
+
+  using Scalar = std::pair<std::string_view, double>;
+  void scalars(std::int64_t step, std::span<const Scalar> values);
+  void text(std::int64_t step, std::string_view tag, std::string_view text);  // Markdown
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void write(const std::string& event);
+
+  std::filesystem::path path_;
+  FileSystem& files_;
+  int file_ = -1;
+};
+
+}  // namespace normball::run
