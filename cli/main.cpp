@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", normball_version());
   app.require_subcommand(1);
   normball::cli::add_bench_command(app);
+  normball::cli::add_data_command(app);
   normball::cli::add_lab_command(app);
   try {
     if (argc > 1) check_command(app, argv[1]);
