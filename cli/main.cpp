@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   normball::cli::add_bench_command(app);
   normball::cli::add_config_command(app);
+  normball::cli::add_data_command(app);
   normball::cli::add_lab_command(app);
   normball::cli::add_report_command(app);
 #ifdef NORMBALL_TRAINER

@@ -45,8 +45,8 @@ int main(int argc, char** argv) {
   const auto derived = [&] {  // the numbers follow from vocab.bpe alone
     std::ifstream file(std::string(argv[1]) + "/vocab.bpe");
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    return normball::data::Tokenizer(std::make_shared<const normball::data::Bpe>(
-        normball::data::Bpe::parse(text, "", argv[1])));
+    return normball::data::Tokenizer(
+        std::make_shared<const normball::data::Bpe>(normball::data::Bpe::parse(text, "", argv[1])));
   }();
   const auto tokenizer = normball::data::Tokenizer::gpt2(argv[1]);
   std::ifstream cases(argv[2]);

@@ -65,12 +65,11 @@ Run run_of(CharacterClass kind, std::string_view text, size_t position) {
 
 // The class of the character that ends at `position`; a stray byte is no space.
 CharacterClass class_before(std::string_view text, size_t position) {
-  const size_t longest = position < 4 ? position : 4;
-  for (size_t size = 1; size <= longest; ++size) {
+  for (size_t size = position < 4 ? position : 4; size > 1; --size) {
     const Character character = character_at(text, position - size);
     if (character.size == size) return character.kind;
   }
-  return CharacterClass::Other;
+  return character_at(text, position - 1).kind;
 }
 
 }  // namespace

@@ -1,0 +1,170 @@
+// `normball data`: prepares text for training, shows data sets and verifies them.
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "cli/commands.h"
+#include "cli/data_show.h"
+#include "cli/table.h"
+#include "trainer/data/idx.h"
+#include "trainer/data/image_set.h"
+#include "trainer/data/prepare.h"
+#include "trainer/data/token_shard.h"
+
+namespace normball::cli {
+namespace {
+
+using namespace data;
+
+struct Options {
+  PrepareOptions prepare;
+  bool bytes = false;
+  std::string path;
+  TokenView view;
+};
+
+// A bar that is rewritten on a terminal; every tenth as a line elsewhere.
+class Progress {
+ public:
+  void operator()(std::int64_t done, std::int64_t all) {
+    const auto percent =
+        static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(all));
+    if (percent == shown_ || (!terminal_ && percent / 10 == shown_ / 10)) return;
+    shown_ = percent;
+    const double mega = static_cast<double>(done) / 1e6;
+    const std::string text = std::to_string(percent) + " %  " + format("%.1f MB", mega) +
+                             format("  %.1f MB/s", mega / seconds());
+    if (!terminal_) {
+      std::cerr << text << '\n';
+      return;
+    }
+    std::string bar;
+    for (int i = 0; i < 30; ++i) bar += i < percent * 30 / 100 ? "█" : "░";
+    std::cerr << "\r\x1b[K" << bar << "  " << text << (done == all ? "\n" : "") << std::flush;
+  }
+
+  double seconds() const {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
+    return std::max(passed.count(), 1e-3);
+  }
+
+ private:
+  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  int shown_ = -1;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+void run_prepare(const Options& options) {
+  Progress progress;
+  const ShardDescription result =
+      prepare(options.prepare, [&](auto done, auto all) { progress(done, all); });
+  std::cout << "written to " << options.prepare.out << " in "
+            << format("%.1f s", progress.seconds()) << ": " << result.train_tokens
+            << " tokens to train on, " << result.validation_tokens
+            << " to validate with; tokenizer " << result.tokenizer << ", vocabulary "
+            << result.vocabulary << '\n';
+}
+
+void run_verify(const Options& options) {
+  const DatasetKind kind = dataset_kind(options.path);
+  switch (kind) {
+    case DatasetKind::Images: {
+      const ImageData data = load_images(options.path);
+      std::cout << options.path << ": right: " << data.kind << ", " << data.train.count
+                << " training and " << data.test.count << " test images, " << data.classes
+                << " classes\n";
+      break;
+    }
+    case DatasetKind::IdxFile:
+      std::cout << options.path << ": right: IDX array " << shape_text(read_idx(options.path).shape)
+                << '\n';
+      break;
+    case DatasetKind::Bpe:
+      std::cout << options.path << ": right: byte-pair vocabulary of "
+                << Tokenizer::gpt2(options.path).vocabulary() << " tokens\n";
+      break;
+    case DatasetKind::Shards:
+    case DatasetKind::Text: {
+      const TokenDataset data = load_tokens(options.path, kind, options.view);
+      std::cout << options.path << ": right: " << data.kind << " with " << data.train.size()
+                << " training and " << data.validation.size() << " validation tokens below "
+                << data.vocabulary << '\n';
+      break;
+    }
+  }
+}
+
+void add_view_options(CLI::App& command, const std::shared_ptr<Options>& options) {
+  command
+      .add_option("path", options->path,
+                  "A directory, file or pattern (quoted), or the name fashion-mnist")
+      ->required();
+  command.add_option("--bpe", options->view.bpe,
+                     "Directory with vocab.bpe (and encoder.json): read tokens as GPT-2's");
+  command
+      .add_option("--vocabulary", options->view.vocabulary,
+                  "Tokens of shards must be below this (default: as prepared, else 50257)")
+      ->check(CLI::Range(1, 65536));
+}
+
+void add_prepare(CLI::App& data, const std::shared_ptr<Options>& options) {
+  auto& command = *data.add_subcommand("prepare", "Turn text files into token shards");
+  PrepareOptions& prepare = options->prepare;
+  command.add_option("texts", prepare.texts, "Text files, in this order")->required();
+  command.add_option("-o,--out", prepare.out, "Directory to make")->required();
+  auto* bpe = command.add_option("--bpe", prepare.bpe_directory,
+                                 "Directory with vocab.bpe (and encoder.json): GPT-2's tokens");
+  command.add_flag("--bytes", options->bytes, "A token for each byte (the default)")->excludes(bpe);
+  command.add_option("--shard-tokens", prepare.shard_tokens, "Tokens of a shard")
+      ->check(CLI::Range(std::int64_t{1}, ShardWriter::max_shard_tokens))
+      ->capture_default_str();
+  command
+      .add_option("--validation", prepare.validation_share,
+                  "The share at the end that is for validation, at least 0 and below 1")
+      ->check(CLI::Range(0.0, 0.999999))
+      ->capture_default_str();
+  command
+      .add_flag("--separators", prepare.separators_in_text,
+                "<|endoftext|> in the text separates documents (otherwise it is text)")
+      ->needs(bpe);
+  command.add_option("--threads", prepare.threads, "Threads that encode")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command.footer(
+      "The directory appears when all is written, or not at all. Example:\n"
+      "  normball data prepare book.txt --out data/book --bpe ~/.cache/normball/gpt2\n"
+      "scripts/fetch-gpt2-bpe gets that vocabulary.");
+  command.callback([options] { run_prepare(*options); });
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->prepare.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  options->view.threads = options->prepare.threads;
+  auto& data = *app.add_subcommand("data", "Prepare text, show data sets and verify them");
+  data.require_subcommand(1);
+  add_prepare(data, options);
+
+  auto& show = *data.add_subcommand("show", "Say what a data set contains");
+  add_view_options(show, options);
+  show.callback([options] { show_data(options->path, options->view); });
+
+  auto& verify = *data.add_subcommand(
+      "verify", "Read a data set whole and check everything; exit code 1 and the cause if wrong");
+  add_view_options(verify, options);
+  verify.callback([options] { run_verify(*options); });
+
+  data.footer(
+      "A data set is a directory with MNIST's IDX files or CIFAR-10's binary batches, token "
+      "shards\n"
+      "(a directory, a pattern, or one .bin file), a text, or a vocabulary (vocab.bpe).\n"
+      "  normball data show fashion-mnist\n"
+      "  normball data verify data/book");
+}
+
+}  // namespace normball::cli

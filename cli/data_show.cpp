@@ -1,0 +1,199 @@
+// `normball data show`: what a data set contains, for people.
+#include "cli/data_show.h"
+
+#include <unistd.h>
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iomanip>
+#include <iostream>
+
+#include "cli/picture.h"
+#include "cli/table.h"
+#include "trainer/data/dataset_kind.h"
+#include "trainer/data/idx.h"
+#include "trainer/data/image_set.h"
+#include "trainer/data/token_data.h"
+
+namespace normball::cli {
+namespace {
+
+using namespace data;
+
+constexpr std::int64_t excerpt_tokens = 160;
+
+bool use_color() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr; }
+
+// Nothing of a data file may control the terminal: what is not printable UTF-8 is escaped.
+std::string printable(std::string_view text, std::string_view new_line = "⏎") {
+  std::string out;
+  while (!text.empty()) {
+    utf8proc_int32_t c = 0;
+    const auto size = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                       static_cast<utf8proc_ssize_t>(text.size()), &c);
+    const auto length = static_cast<size_t>(std::max<utf8proc_ssize_t>(size, 1));
+    const auto category = size > 0 ? utf8proc_category(c) : UTF8PROC_CATEGORY_CN;
+    const bool control = category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+                         category == UTF8PROC_CATEGORY_CN;
+    if (text[0] == '\n') {
+      out += new_line;
+    } else if (!control) {
+      out += text.substr(0, length);
+    } else {
+      for (const char byte : text.substr(0, length)) {
+        constexpr std::string_view digits = "0123456789abcdef";
+        const auto value = static_cast<unsigned char>(byte);
+        out += {'\\', 'x', digits[value >> 4], digits[value & 15]};
+      }
+    }
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+void show_images(const ImageData& data) {
+  std::cout << data.kind << " images in " << data.path << ": " << data.classes << " classes\n\n";
+  Table sizes({"part", "images", "channels", "height", "width"});
+  for (const auto& [name, set] : {std::pair{"train", &data.train}, {"test", &data.test}}) {
+    sizes.add({name, std::to_string(set->count), std::to_string(set->channels),
+               std::to_string(set->height), std::to_string(set->width)});
+  }
+  sizes.print(std::cout);
+
+  std::cout << '\n';
+  const auto train = class_histogram(data.train, data.classes);
+  const auto test = class_histogram(data.test, data.classes);
+  Table classes({"class", "name", "train", "test"});
+  for (size_t c = 0; c < train.size(); ++c) {
+    classes.add({std::to_string(c), data.class_names.empty() ? "" : data.class_names[c],
+                 std::to_string(train[c]), std::to_string(test[c])});
+  }
+  classes.print(std::cout);
+
+  const auto statistics = channel_statistics(data.train);
+  std::cout << "\nTraining pixels, scaled to [0, 1]:\n";
+  for (size_t c = 0; c < statistics.mean.size(); ++c) {
+    std::cout << "  channel " << c << "  mean " << format("%.4f", statistics.mean[c]) << "  std "
+              << format("%.4f", statistics.std[c]) << '\n';
+  }
+  std::vector<std::int64_t> first;
+  std::cout << "\nThe first training images:";
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(3, data.train.count); ++i) {
+    first.push_back(i);
+    const auto label = static_cast<size_t>(data.train.label(i));
+    std::cout << (i > 0 ? ", " : " ") << label;
+    if (!data.class_names.empty()) std::cout << " (" << data.class_names[label] << ')';
+  }
+  std::cout << "\n\n" << draw_images(data.train, first, use_color());
+}
+
+void show_idx(const std::string& path) {
+  const IdxArray array = read_idx(path);
+  std::cout << "IDX array in " << path << ": " << shape_text(array.shape) << " bytes\n";
+  if (array.shape.size() == 3) {
+    const ImageSet images{array.shape[0], 1, array.shape[1], array.shape[2], array.data, {}};
+    std::cout << "\nThe first images:\n\n";
+    std::vector<std::int64_t> first;
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(3, images.count); ++i) first.push_back(i);
+    std::cout << draw_images(images, first, use_color());
+    return;
+  }
+  std::cout << "The first elements:";
+  for (size_t i = 0; i < std::min<size_t>(32, array.data.size()); ++i) {
+    std::cout << ' ' << int{array.data[i]};
+  }
+  std::cout << '\n';
+}
+
+// How many different tokens there are, and which is the most frequent.
+void print_frequencies(const TokenDataset& dataset) {
+  std::vector<std::int64_t> counts(static_cast<size_t>(dataset.vocabulary));
+  std::vector<std::int64_t> block(1 << 16);
+  for (std::int64_t i = 0; i < dataset.train.size();) {
+    const auto count = std::min(static_cast<std::int64_t>(block.size()), dataset.train.size() - i);
+    const std::span part(block.data(), static_cast<size_t>(count));
+    dataset.train.read(i, part);
+    for (const auto token : part) ++counts[static_cast<size_t>(token)];
+    i += count;
+  }
+  const auto different = std::ranges::count_if(counts, [](auto n) { return n > 0; });
+  const auto most = std::ranges::max_element(counts);
+  std::cout << "  " << different << " different tokens in the training part; the most frequent, "
+            << most - counts.begin();
+  if (dataset.tokenizer) {
+    const auto token = static_cast<Token>(most - counts.begin());
+    std::cout << " '" << printable(dataset.tokenizer->decode({&token, 1})) << "'";
+  }
+  std::cout << ", is "
+            << format("%.1f %%",
+                      100 * static_cast<double>(*most) / static_cast<double>(dataset.train.size()))
+            << " of them\n";
+}
+
+void show_tokens(const TokenDataset& dataset, const std::string& path) {
+  std::cout << dataset.kind << " in " << path << "\n\n";
+  std::cout << "  files        " << dataset.files.size() << '\n'
+            << "  training     " << dataset.train.size() << " tokens\n"
+            << "  validation   " << dataset.validation.size() << " tokens\n"
+            << "  vocabulary   " << dataset.vocabulary << '\n'
+            << "  tokenizer    " << (dataset.tokenizer ? dataset.tokenizer->name() : "unknown")
+            << "\n\n";
+  print_frequencies(dataset);
+  std::vector<std::int64_t> first(
+      static_cast<size_t>(std::min(excerpt_tokens, dataset.train.size())));
+  dataset.train.read(0, first);
+  std::cout << "\n  The first tokens:";
+  for (size_t i = 0; i < std::min<size_t>(16, first.size()); ++i) std::cout << ' ' << first[i];
+  std::cout << (first.size() > 16 ? " ...\n" : "\n");
+  if (dataset.tokenizer) {
+    const std::vector<Token> tokens(first.begin(), first.end());
+    std::cout << "\n  They read:\n\n    " << printable(dataset.tokenizer->decode(tokens), "⏎\n    ")
+              << '\n';
+  } else {
+    std::cout << "  (--bpe DIRECTORY with GPT-2's vocab.bpe shows them as text)\n";
+  }
+}
+
+void show_bpe(const std::string& path) {
+  const Tokenizer tokenizer = Tokenizer::gpt2(path);
+  std::cout << "Byte-pair vocabulary in " << path << ": " << tokenizer.vocabulary()
+            << " tokens, end of text is " << *tokenizer.end_of_text() << "\n\n";
+  constexpr std::string_view example = "Optimizers that step on norm balls";
+  std::cout << "  \"" << example << "\" is:";
+  for (const Token token : tokenizer.encode(example)) {
+    std::cout << ' ' << token << '\'' << printable(tokenizer.decode({&token, 1})) << '\'';
+  }
+  std::cout << '\n';
+}
+
+}  // namespace
+
+TokenDataset load_tokens(const std::string& path, DatasetKind kind, const TokenView& view) {
+  if (kind == DatasetKind::Text) {
+    const auto tokenizer = view.bpe.empty() ? Tokenizer::bytes() : Tokenizer::gpt2(view.bpe);
+    return load_text({path}, tokenizer, view.validation_share, view.threads);
+  }
+  TokenDataset dataset = load_shards(path, {.vocabulary = view.vocabulary, .validation = {}});
+  if (!view.bpe.empty()) {
+    dataset.tokenizer = Tokenizer::gpt2(view.bpe);
+    dataset.vocabulary = std::max(dataset.vocabulary, dataset.tokenizer->vocabulary());
+  }
+  return dataset;
+}
+
+void show_data(const std::string& path, const TokenView& view) {
+  switch (const DatasetKind kind = dataset_kind(path)) {
+    case DatasetKind::Images:
+      return show_images(load_images(path));
+    case DatasetKind::IdxFile:
+      return show_idx(path);
+    case DatasetKind::Bpe:
+      return show_bpe(path);
+    case DatasetKind::Shards:
+    case DatasetKind::Text:
+      return show_tokens(load_tokens(path, kind, view), path);
+  }
+}
+
+}  // namespace normball::cli

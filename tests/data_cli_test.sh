@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# The exit codes, messages and files of `normball data`.
+#   data_cli_test.sh NORMBALL WORK_DIRECTORY
+set -euo pipefail
+normball=$1
+work=$2
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work"
+failures=0
+
+problem() {
+  echo "$*"
+  failures=$((failures + 1))
+}
+
+# expect CODE TEXT ARGUMENTS...: the exit code, a text in what is printed, and errors in one line
+expect() {
+  local code=$1 text=$2 status=0
+  shift 2
+  "$normball" data "$@" >out 2>err || status=$?
+  if [ "$status" != "$code" ] || ! cat out err | grep -qF -- "$text"; then
+    problem "normball data $*: exit code $status (expected $code), or no '$text' in: $(cat out err)"
+  fi
+  if [ "$code" = 1 ] && [ "$(wc -l <err)" != 1 ]; then
+    problem "normball data $*: more than one line: $(cat err)"
+  fi
+}
+
+for i in $(seq 200); do echo "Line $i: hello, the world's weather isn't $((i * i)) degrees."; done >text.txt
+printf '#version: 0.2\nh e\nl l\nĠ t\n' >vocab.bpe
+mkdir bpe && mv vocab.bpe bpe/
+
+expect 0 "prepare" --help
+expect 0 "--shard-tokens" prepare --help
+expect 0 "written to bytes" prepare text.txt --out bytes --shard-tokens 5000
+expect 0 "vocabulary 260" prepare text.txt text.txt --out pairs --bpe bpe --validation 0.2 --threads 2
+expect 0 "right: token shards" verify bytes
+expect 0 "right: token shards" verify "bytes/train_*.bin"
+expect 0 "right: text" verify text.txt
+expect 0 "vocabulary of 260" verify bpe
+expect 0 "Line 1: hello, the world's" show bytes
+expect 0 "<|endoftext|>Line 1: hello" show pairs
+expect 0 "Line 1: hello" show text.txt --bpe bpe
+expect 0 "end of text is 259" show bpe
+[ -e bytes/train_000002.bin ] || problem "no third shard"
+cmp -s bpe/vocab.bpe pairs/vocab.bpe || problem "the vocabulary is not beside the shards"
+
+expect 1 "exists and is not an empty directory; name a new one" prepare text.txt --out bytes
+expect 1 "missing.txt: No such file" prepare missing.txt --out new
+expect 1 "cannot be created" prepare text.txt --out text.txt/new
+expect 1 "no vocab.bpe" prepare text.txt --out new --bpe bytes
+expect 2 "--out is required" prepare text.txt
+expect 2 "--bytes" prepare text.txt --out new --bytes --bpe bpe
+expect 2 "--separators requires --bpe" prepare text.txt --out new --separators
+expect 2 "--validation" prepare text.txt --out new --validation 1
+expect 2 "--shard-tokens" prepare text.txt --out new --shard-tokens 0
+expect 2 "--shard-token" prepare text.txt --out new --shard-token 5
+[ ! -e new ] || problem "a failed preparation left its directory"
+[ -z "$(find . -name '*.partial*')" ] || problem "partial files are left: $(find . -name '*.partial*')"
+
+expect 1 "missing: No such file or directory" verify missing
+expect 1 "outside the vocabulary of 100" verify bytes --vocabulary 100
+cp -r bytes broken
+head -c 3000 bytes/train_000001.bin >broken/train_000001.bin
+expect 1 "broken/train_000001.bin: has 3000 bytes, but its header promises 5000 tokens" verify broken
+expect 1 "train_000001.bin" show broken
+rm broken/train_000001.bin
+expect 1 "a shard is missing or foreign, prepare the data again" verify broken
+printf 'x' >broken/dataset.json
+expect 1 "dataset.json: is not the JSON" verify broken
+: >empty.bin
+expect 1 "empty.bin: has 0 bytes" verify empty.bin
+: >empty.txt
+expect 1 "empty.txt: is empty" verify empty.txt
+mkdir nothing
+expect 1 "holds no data known" verify nothing
+head -c 100 /dev/zero >bad-idx3-ubyte
+expect 1 "type 0" verify bad-idx3-ubyte
+
+# A full disk: a limit on the size of files fails in the same way.
+status=0
+(trap '' XFSZ; ulimit -f 2; "$normball" data prepare text.txt --out full) >out 2>err || status=$?
+[ "$status" = 1 ] && grep -q "cannot be written" err || problem "a full disk: exit code $status, $(cat err)"
+[ ! -e full ] && [ -z "$(find . -name '*.partial*')" ] || problem "a full disk left files"
+
+# Control characters of a data file never reach the terminal.
+printf 'a\033[31mred\007\xff and some more text' >escape.txt
+expect 0 'a\x1b[31mred\x07\xff and' show escape.txt
+grep -q "$(printf '\033')" out && problem "an escape sequence was printed"
+
+if [ -e /usr/share/datasets/fashion-mnist ]; then
+  expect 0 "60000 training and 10000 test images, 10 classes" verify fashion-mnist
+  expect 0 "mean 0.2860  std 0.3530" show fashion-mnist
+  expect 0 "10000x28x28" show /usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz
+fi
+exit "$((failures > 0))"

@@ -1,0 +1,43 @@
+#include "trainer/data/dataset_kind.h"
+
+#include <filesystem>
+
+#include "trainer/data/bytes.h"
+#include "trainer/data/data_error.h"
+#include "trainer/data/gzip.h"
+#include "trainer/data/image_set.h"
+#include "trainer/data/token_shard.h"
+
+namespace normball::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+DatasetKind kind_of_directory(const std::string& path) {
+  if (is_idx_directory(path) || is_cifar10_directory(path)) return DatasetKind::Images;
+  if (!list_shards(path, "").empty()) return DatasetKind::Shards;
+  std::error_code ignored;
+  if (fs::exists(fs::path(path) / "vocab.bpe", ignored)) return DatasetKind::Bpe;
+  fail("dataset_kind", path,
+       ": holds no data known: IDX files (train-images-idx3-ubyte[.gz]), CIFAR-10 batches "
+       "(data_batch_1.bin), token shards (*.bin) or a vocabulary (vocab.bpe)");
+}
+
+}  // namespace
+
+DatasetKind dataset_kind(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return kind_of_directory(path);
+  if (path == "fashion-mnist") return DatasetKind::Images;
+  if (path.find_first_of("*?[") != std::string::npos && !fs::exists(path, ignored)) {
+    return DatasetKind::Shards;
+  }
+  const Bytes file = Bytes::map(path);
+  if (is_shard(file.span()) || path.ends_with(".bin")) return DatasetKind::Shards;
+  if (is_gzip(file.span()) || path.ends_with("-ubyte") || path.ends_with(".gz")) {
+    return DatasetKind::IdxFile;
+  }
+  return DatasetKind::Text;
+}
+
+}  // namespace normball::data

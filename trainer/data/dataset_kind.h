@@ -1,0 +1,14 @@
+// What a path holds, by its files' names and first bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace normball::data {
+
+enum class DatasetKind : std::uint8_t { Images, IdxFile, Shards, Bpe, Text };
+
+// Throws DataError where nothing is there, or a directory holds nothing known.
+DatasetKind dataset_kind(const std::string& path);
+
+}  // namespace normball::data
