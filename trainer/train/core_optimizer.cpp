@@ -55,11 +55,11 @@ Routing route_parameters(const run::Config& config, const std::vector<ModelParam
   return normball::route(infos, options);
 }
 
-CoreOptimizer::CoreOptimizer(Method method, std::vector<ModelParameter> parameters, Routing routing,
+CoreOptimizer::CoreOptimizer(const Method& method, std::vector<ModelParameter> parameters, Routing routing,
                              int threads)
     : parameters_(std::move(parameters)),
       routing_(std::move(routing)),
-      optimizer_(std::move(method), routing_.layers(),
+      optimizer_(method, routing_.layers(),
                  {.threads = threads,
                   .overwrite_gradients = true,
                   .nonfinite = NonFinite::Skip}) {}

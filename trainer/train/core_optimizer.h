@@ -9,7 +9,7 @@ namespace normball::trainer {
 
 class CoreOptimizer final : public TrainingOptimizer {
  public:
-  CoreOptimizer(Method method, std::vector<ModelParameter> parameters, Routing routing,
+  CoreOptimizer(const Method& method, std::vector<ModelParameter> parameters, Routing routing,
                 int threads);
 
   StepOutcome step() override;
