@@ -20,8 +20,9 @@ at::Tensor some_targets(int64_t tokens, int64_t vocabulary) {
 
 std::vector<Case> cases() {
   const auto rotary = [](const Tensors& x, bool composed) {
-    const auto table = rotary_table(40, x[0].size(3), 1e4, x[0].options().requires_grad(false));
-    return norm_rotary(x[0], table, composed);
+    const auto options = x[0].options().requires_grad(false);
+    const auto rotation = rotary_embedding(3, x[0].size(1), x[0].size(3), 1e4, options);
+    return norm_rotary(x[0], rotation, composed);
   };
   const auto attention = [](const Tensors& x, bool composed) {
     return causal_attention(x[0], x[1], x[2], composed);
@@ -123,6 +124,16 @@ TEST(Ops, StridedInputs) {
   EXPECT_TRUE(fused.equal(dense));
   const auto transposed = at::randn({37, 6}).t();
   EXPECT_TRUE(rms_norm(transposed).equal(rms_norm(transposed.contiguous())));
+}
+
+// A query after a prompt sees what the last query of the whole sequence sees.
+TEST(Ops, AttentionOverLongerKeys) {
+  const auto q = at::randn({2, 9, 3, 8}), k = at::randn_like(q), v = at::randn_like(q);
+  const auto all = causal_attention(q, k, v);
+  for (const int64_t last : {1, 4}) {
+    const auto tail = causal_attention(q.narrow(1, 9 - last, last), k, v);
+    EXPECT_LE(relative_difference(tail, all.narrow(1, 9 - last, last)), 1e-6);
+  }
 }
 
 TEST(Ops, NotANumberIsNotHidden) {

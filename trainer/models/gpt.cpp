@@ -101,7 +101,7 @@ torch::Tensor Gpt::loss(const Batch& batch) const {
                     batch.targets.sizes(), "; each token needs the next one as its target");
   }
   const auto x = hidden(batch.inputs, nullptr).flatten(0, 1);
-  return output_cross_entropy(x, embedding_, batch.targets.flatten());
+  return ops::linear_cross_entropy(x, embedding_, batch.targets.flatten());
 }
 
 torch::Tensor Gpt::hidden(const torch::Tensor& tokens, KeyValueCache* cache) const {
@@ -109,16 +109,16 @@ torch::Tensor Gpt::hidden(const torch::Tensor& tokens, KeyValueCache* cache) con
     detail::invalid("Gpt", "tokens are ", tokens.sizes(), "; (batch, length) is needed");
   }
   const std::int64_t first = cache ? cache->position : 0, length = tokens.size(1);
-  const auto rotation = rotary_embedding(first, length, config_.width / config_.heads,
+  const auto rotation = ops::rotary_embedding(first, length, config_.width / config_.heads,
                                          config_.rotary_base, embedding_.options());
   auto x = torch::embedding(embedding_, tokens);
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
-    x = x + attention(i, rms_norm(x), rotation, cache);
-    x = x + torch::linear(relu_squared(torch::linear(rms_norm(x), block.up)), block.down);
+    x = x + attention(i, ops::rms_norm(x), rotation, cache);
+    x = x + torch::linear(ops::relu_squared(torch::linear(ops::rms_norm(x), block.up)), block.down);
   }
   if (cache) cache->position += length;
-  return rms_norm(x);
+  return ops::rms_norm(x);
 }
 
 torch::Tensor Gpt::attention(size_t index, const torch::Tensor& x, const Rotation& rotation,
@@ -127,14 +127,14 @@ torch::Tensor Gpt::attention(size_t index, const torch::Tensor& x, const Rotatio
   const auto heads = [&](const torch::Tensor& weight) {
     return torch::linear(x, weight).unflatten(2, {config_.heads, -1});
   };
-  const auto q = rotate(rms_norm(heads(block.query)), rotation);
-  auto k = rotate(rms_norm(heads(block.key)), rotation);
+  const auto q = ops::norm_rotary(heads(block.query), rotation);
+  auto k = ops::norm_rotary(heads(block.key), rotation);
   auto v = heads(block.value);
   if (cache) {
     k = remember(cache->keys, index, k, config_.context);
     v = remember(cache->values, index, v, config_.context);
   }
-  return torch::linear(causal_attention(q, k, v).flatten(2), block.project);
+  return torch::linear(ops::causal_attention(q, k, v).flatten(2), block.project);
 }
 
 }  // namespace normball::trainer

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "trainer/models/model.h"
-#include "trainer/models/operations.h"
+#include "trainer/ops/ops.h"
 
 namespace normball::trainer {
 
@@ -57,7 +57,7 @@ class Gpt : public Model {
   };
 
   torch::Tensor hidden(const torch::Tensor& tokens, KeyValueCache* cache) const;
-  torch::Tensor attention(size_t block, const torch::Tensor& x, const Rotation& rotation,
+  torch::Tensor attention(size_t block, const torch::Tensor& x, const ops::Rotation& rotation,
                           KeyValueCache* cache) const;
   torch::Tensor loss(const Batch& batch) const;
 

@@ -1,5 +1,7 @@
 // Causal attention in blocks of query rows: a block's scores fit the second-level cache, and the
 // backward pass computes them again from q, k and the logarithm of each row's sum.
+#include <limits>
+
 #include "normball/blas.h"
 #include "trainer/ops/ops.h"
 #include "trainer/ops/support.h"
@@ -137,13 +139,15 @@ struct CausalAttention : Function<CausalAttention> {
 };
 
 at::Tensor composed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  const Index time = q.size(1);
-  const auto future =
-      at::ones({time, time}, q.options().dtype(at::kBool)).triu(1);  // what a row must not see
-  const auto scores = at::matmul(q.transpose(1, 2), k.permute({0, 2, 3, 1})) /
-                      std::sqrt(static_cast<double>(q.size(3)));
-  const auto p = scores.masked_fill(future, -INFINITY).softmax(-1);
-  return at::matmul(p, v.transpose(1, 2)).transpose(1, 2);
+  const Index queries = q.size(1), keys = k.size(1);
+  const auto scaled = q.transpose(1, 2) / std::sqrt(static_cast<double>(q.size(3)));
+  auto scores = at::matmul(scaled, k.permute({0, 2, 3, 1}));
+  if (queries > 1) {  // a single query is the last position and sees everything
+    const auto future =
+        at::ones({queries, keys}, scores.options().dtype(at::kBool)).triu(keys - queries + 1);
+    scores = scores.masked_fill(future, -std::numeric_limits<double>::infinity());
+  }
+  return at::matmul(scores.softmax(-1), v.transpose(1, 2)).transpose(1, 2);
 }
 
 }  // namespace
@@ -151,10 +155,11 @@ at::Tensor composed_attention(const at::Tensor& q, const at::Tensor& k, const at
 at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             bool composed) {
   TORCH_CHECK(
-      q.dim() == 4 && q.sizes() == k.sizes() && q.sizes() == v.sizes(),
-      "[causal_attention] q, k and v must have one shape (batch, time, heads, head_dim), got ",
-      q.sizes(), ", ", k.sizes(), " and ", v.sizes());
-  if (fusible(q) && !composed) return CausalAttention::apply(q, k, v);
+      q.dim() == 4 && k.sizes() == v.sizes() && k.dim() == 4 && q.size(0) == k.size(0) &&
+          q.size(1) <= k.size(1) && q.sizes().slice(2) == k.sizes().slice(2),
+      "[causal_attention] q, k and v must be (batch, time, heads, dim), with k and v of one shape ",
+      "and not shorter than q; got ", q.sizes(), ", ", k.sizes(), " and ", v.sizes());
+  if (fusible(q) && !composed && q.size(1) == k.size(1)) return CausalAttention::apply(q, k, v);
   return composed_attention(q, k, v);
 }
 

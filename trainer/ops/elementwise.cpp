@@ -1,4 +1,6 @@
 // rms_norm, rotary embedding and relu_squared.
+#include <limits>
+
 #include "trainer/ops/ops.h"
 #include "trainer/ops/support.h"
 
@@ -22,7 +24,7 @@ struct RmsNorm : Function<RmsNorm> {
       T* factor = factors.data_ptr<T>();
       at::parallel_for(0, rows, grain(n), [=](Index begin, Index end) {
         for (Index i = begin; i < end; ++i) {
-          factor[i] = normalize_row(from + i * n, to + i * n, n, static_cast<T>(rms_epsilon));
+          factor[i] = normalize_row(from + i * n, to + i * n, n, std::numeric_limits<T>::epsilon());
         }
       });
     });
@@ -66,7 +68,7 @@ struct NormRotary : Function<NormRotary> {
       at::parallel_for(0, rows, grain(n), [=](Index begin, Index end) {
         for (Index i = begin; i < end; ++i) {
           const Index at = (i / heads) % time * (n / 2);
-          factor[i] = normalize_row(from + i * n, to + i * n, n, static_cast<T>(rms_epsilon));
+          factor[i] = normalize_row(from + i * n, to + i * n, n, std::numeric_limits<T>::epsilon());
           rotate_row(to + i * n, c + at, s + at, T(1), n / 2);
         }
       });
@@ -132,26 +134,27 @@ struct ReluSquared : Function<ReluSquared> {
 
 at::Tensor rms_norm(const at::Tensor& x, bool composed) {
   if (fusible(x) && !composed) return RmsNorm::apply(x);
-  return x * (x.square().mean(-1, true) + rms_epsilon).rsqrt();
+  const double epsilon = x.scalar_type() == at::kDouble ? std::numeric_limits<double>::epsilon()
+                                                        : std::numeric_limits<float>::epsilon();
+  return x * (x.square().mean(-1, true) + epsilon).rsqrt();
 }
 
-RotaryTable rotary_table(int64_t context, int64_t head_dim, double base,
-                         const at::TensorOptions& options) {
-  const auto wide = options.dtype(at::kDouble);
-  const auto exponents = at::arange(0, head_dim, 2, wide) / static_cast<double>(head_dim);
-  const auto frequencies = at::pow(base, -exponents);
-  const auto angles = at::outer(at::arange(context, wide), frequencies);
-  return {angles.cos().to(options).contiguous(), angles.sin().to(options).contiguous()};
+// In double: in float the angle of a late position is off by 1e-4.
+Rotation rotary_embedding(int64_t first, int64_t length, int64_t dim, double base,
+                          const at::TensorOptions& options) {
+  const auto exact = at::TensorOptions(at::kDouble);
+  const auto theta = at::pow(base, at::arange(0, dim, 2, exact) / (-static_cast<double>(dim)));
+  const auto angles = at::outer(at::arange(first, first + length, exact), theta);
+  return {angles.cos().to(options), angles.sin().to(options)};
 }
 
-at::Tensor norm_rotary(const at::Tensor& x, const RotaryTable& table, bool composed) {
-  const Index time = x.size(1);
-  TORCH_CHECK(x.dim() == 4 && x.size(3) == 2 * table.cos.size(1) && time <= table.cos.size(0),
-              "[norm_rotary] x ", x.sizes(), " does not fit a table of ", table.cos.sizes());
-  const auto cos = table.cos.narrow(0, 0, time), sin = table.sin.narrow(0, 0, time);
+at::Tensor norm_rotary(const at::Tensor& x, const Rotation& rotation, bool composed) {
+  const auto &cos = rotation.cos, &sin = rotation.sin;
+  TORCH_CHECK(x.dim() == 4 && x.size(3) == 2 * cos.size(1) && x.size(1) == cos.size(0),
+              "[norm_rotary] x ", x.sizes(), " does not fit a rotation of ", cos.sizes());
   if (fusible(x) && !composed) return NormRotary::apply(x, cos, sin);
   const auto parts = rms_norm(x, composed).chunk(2, -1);
-  const auto c = cos.unsqueeze(1), s = sin.unsqueeze(1);  // (time, 1, head_dim / 2)
+  const auto c = cos.unsqueeze(1), s = sin.unsqueeze(1);  // (time, 1, dim / 2)
   return at::cat({parts[0] * c + parts[1] * s, parts[1] * c - parts[0] * s}, -1);
 }
 

@@ -7,26 +7,28 @@
 
 namespace normball::trainer::ops {
 
-constexpr double rms_epsilon = 1e-6;
-
-// x / sqrt(mean(x²) + eps) over the last dimension, without gain.
+// x / sqrt(mean(x²) + eps) over the last dimension, without gain; eps is that of the type, of float
+// for narrower ones.
 at::Tensor rms_norm(const at::Tensor& x, bool composed = false);
 
-// Cosines and sines of the rotary embedding: two (context, head_dim / 2) tables.
-struct RotaryTable {
+// cos(p θ_i) and sin(p θ_i), each (length, dim / 2), for the positions p = first, first + 1, ...
+// and θ_i = base^(-2i / dim).
+struct Rotation {
   at::Tensor cos, sin;
 };
-RotaryTable rotary_table(int64_t context, int64_t head_dim, double base,
-                         const at::TensorOptions& options);
+Rotation rotary_embedding(int64_t first, int64_t length, int64_t dim, double base,
+                          const at::TensorOptions& options);
 
-// rms_norm of every head, then its rotation by position; x is (batch, time, heads, head_dim).
-at::Tensor norm_rotary(const at::Tensor& x, const RotaryTable& table, bool composed = false);
+// rms_norm of every head, then each pair (x_i, x_{i + dim/2}) turned by its angle, clockwise; x is
+// (batch, time, heads, dim), the rotation has as many positions.
+at::Tensor norm_rotary(const at::Tensor& x, const Rotation& rotation, bool composed = false);
 
 // 2 max(x, 0)²
 at::Tensor relu_squared(const at::Tensor& x, bool composed = false);
 
-// softmax(q kᵀ / sqrt(head_dim)) v over the past of each position; all (batch, time, heads,
-// head_dim). The fused path holds one block of rows of the scores at a time.
+// softmax(q kᵀ / sqrt(dim)) v, where a query sees the keys up to its own position; (batch, time,
+// heads, dim). k and v may be longer than q, which then holds the last positions. The fused path,
+// for equal lengths, holds one block of rows of the scores at a time.
 at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             bool composed = false);
 
