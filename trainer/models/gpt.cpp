@@ -121,7 +121,7 @@ torch::Tensor Gpt::hidden(const torch::Tensor& tokens, KeyValueCache* cache) con
   return ops::rms_norm(x);
 }
 
-torch::Tensor Gpt::attention(size_t index, const torch::Tensor& x, const Rotation& rotation,
+torch::Tensor Gpt::attention(size_t index, const torch::Tensor& x, const ops::Rotation& rotation,
                              KeyValueCache* cache) const {
   const Block& block = blocks_[index];
   const auto heads = [&](const torch::Tensor& weight) {

@@ -32,6 +32,20 @@ double metric_of(const Evaluation& evaluation) {
   return evaluation.accuracy.value_or(evaluation.loss);
 }
 
+// The first few keys that differ from those of the checkpoint's run.
+std::string conflicts_with(const fs::path& checkpoint, const run::Config& config) {
+  constexpr size_t shown = 6;
+  const auto written = checkpoint.parent_path().parent_path() / "config.toml";
+  if (!fs::exists(written)) return "";
+  const auto conflicts = run::resume_conflicts(run::load_config(written.string()), config);
+  std::string text;
+  for (size_t i = 0; i < std::min(shown, conflicts.size()); ++i) text += "\n  " + conflicts[i];
+  if (conflicts.size() > shown) {
+    text += "\n  and " + std::to_string(conflicts.size() - shown) + " more";
+  }
+  return text;
+}
+
 }  // namespace
 
 Trainer::Trainer(run::Config config, TrainingOptions options)
@@ -188,15 +202,9 @@ void Trainer::find_checkpoint() {
 void Trainer::load(const run::Checkpoint& checkpoint) {
   const auto& state = checkpoint.state;
   if (state.config_digest != run::resume_digest(config_)) {
-    std::string conflicts;
-    const auto written = checkpoint.path.parent_path().parent_path() / "config.toml";
-    if (fs::exists(written)) {
-      for (const auto& line : run::resume_conflicts(run::load_config(written.string()), config_)) {
-        conflicts += "\n  " + line;
-      }
-    }
     normball::detail::invalid("train", checkpoint.path.string(),
-                              " belongs to a run of another configuration:", conflicts,
+                              " belongs to a run of another configuration:",
+                              conflicts_with(checkpoint.path, config_),
                               "\nset these back, or start a new run with --name");
   }
   load_tensors(checkpoint.model, model_state(*model_), "the model");

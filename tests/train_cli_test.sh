@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# normball train, eval and sample as a user has them: resumed runs are byte for byte those that were
+# never interrupted, mistakes are named and lose nothing.
+set -euo pipefail
+normball=$1
+rm -rf "$2" && mkdir -p "$2" && cd "$2"
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+# Expects a failure whose message has every one of the texts.
+expect_error() {
+  local command=$1 text
+  shift
+  if eval "$command" >out 2>err; then fail "no error from: $command"; fi
+  [ "$(wc -l <err)" -le 12 ] || fail "a long error from: $command"
+  for text in "$@"; do
+    grep -qF -- "$text" err || fail "'$text' is not in the error of: $command: $(cat err)"
+  done
+}
+without_times() { sed -E 's/, "(seconds|[a-z]+_per_second)": [0-9.e+-]+//g' "$1"; }
+same_runs() {
+  local step=$3
+  for file in model optimizer; do
+    cmp "runs/$1/checkpoints/step-$step/$file.safetensors" \
+        "runs/$2/checkpoints/step-$step/$file.safetensors" || fail "$1 and $2 differ in $file"
+  done
+  cmp <(without_times "runs/$1/metrics.jsonl") <(without_times "runs/$2/metrics.jsonl") ||
+    fail "$1 and $2 differ in their metrics"
+}
+
+for i in $(seq 400); do echo "Line $i: the quick brown fox, $((i * 7919 % 1000)) times."; done >text.txt
+"$normball" data prepare text.txt --out shards --bytes >/dev/null 2>&1
+
+cat >gpt.toml <<'END'
+[run]
+steps = 8
+log_every = 1
+eval_every = 3
+checkpoint_every = 100
+[model]
+kind = "gpt"
+layers = 2
+width = 32
+heads = 2
+context = 32
+vocab = 256
+[data]
+kind = "text"
+path = "text.txt"
+[train]
+batch = 4
+micro_batch = 2
+[eval]
+batches = 2
+[optimizer]
+lr = 0.01
+alpha = 0.1
+rho = 10.0
+END
+cat >cnn.toml <<'END'
+[run]
+steps = 6
+log_every = 1
+eval_every = 3
+checkpoint_every = 100
+[model]
+kind = "cnn"
+width_factor = 0.0625
+[data]
+kind = "fashion-mnist"
+flip = true
+translate = 2
+[train]
+batch = 50
+label_smoothing = 0.2
+[eval]
+batches = 2
+[optimizer]
+method = "clipped_scion"
+lr = 0.05
+alpha = 0.5
+rho = 10.0
+END
+
+# N steps, stopped, and the rest: the same bytes as all steps at once.
+interrupted() {
+  local name=$1 config=$2 first=$3 last=$4
+  shift 4
+  "$normball" train "$config" "$@" --name "$name-whole" >/dev/null 2>&1
+  "$normball" train "$config" "$@" --name "$name-parts" --stop-after "$first" >out 2>/dev/null
+  grep -q "stopped after step $first of $last" out || fail "--stop-after: $(cat out)"
+  "$normball" train "$config" "$@" --name "$name-parts" --resume >out 2>/dev/null
+  grep -q "finished after step $last" out || fail "--resume: $(cat out)"
+  same_runs "$name-whole" "$name-parts" "$last"
+}
+interrupted text gpt.toml 5 8
+interrupted shards gpt.toml 3 8 --set data.kind=shards --set data.path=shards
+interrupted images cnn.toml 2 6
+for method in adamw sgd muon; do
+  interrupted "$method" gpt.toml 4 8 --set optimizer.method=$method --set optimizer.grad_clip=1
+done
+
+# SIGTERM ends the step, saves, and the run goes on as if nothing had happened.
+"$normball" train gpt.toml --name term-whole --set run.steps=60 >/dev/null 2>&1
+"$normball" train gpt.toml --name term --set run.steps=60 >out 2>/dev/null &
+while ! grep -q '"step": 3,' runs/term/metrics.jsonl 2>/dev/null; do sleep 0.01; done
+kill -TERM $!
+wait $! || fail "SIGTERM: exit code $?"
+grep -q "stopped after step" out || fail "SIGTERM came too late to test anything"
+"$normball" train gpt.toml --name term --set run.steps=60 --resume >/dev/null 2>&1
+same_runs term-whole term 60
+
+# What was recorded is what an evaluation of the checkpoint gives.
+recorded=$(grep val_loss runs/images-whole/metrics.jsonl | tail -1 | sed -E 's/.*"val_loss": ([0-9.e-]+).*/\1/')
+"$normball" eval runs/images-whole/checkpoints/step-6 >out
+grep -q "$(printf 'validation loss %.4f' "$recorded")" out || fail "eval: $(cat out), recorded $recorded"
+"$normball" sample runs/text-whole --length 20 --seed 3 >one
+"$normball" sample runs/text-whole --length 20 --seed 3 >two
+cmp one two
+
+"$normball" train gpt.toml --name overfit --overfit-batch --set run.steps=100 --set optimizer.lr=0.03 \
+  --set norm.hidden_radius=5 --set norm.embedding_radius=50 >/dev/null 2>&1
+last_loss=$(grep '"loss"' runs/overfit/metrics.jsonl | tail -1 | sed -E 's/.*"loss": ([0-9.e-]+).*/\1/')
+awk -v loss="$last_loss" 'BEGIN { exit !(loss < 0.01) }' || fail "--overfit-batch: loss $last_loss"
+
+# Mistakes.
+ls -R runs >before
+expect_error "'$normball' train gpt.tml" "gpt.tml"
+expect_error "'$normball' train gpt.toml --set optimizer.lrr=1" "optimizer" "did you mean 'lr'"
+expect_error "'$normball' train gpt.toml --set optimizer.lr=-1" "lr" "-1"
+expect_error "'$normball' train gpt.toml --name new --set data.path=missing.txt" "missing.txt"
+expect_error "'$normball' train gpt.toml --name new --set data.kind=cifar10" "cifar10"
+expect_error "'$normball' train gpt.toml --name new --set model.vocab=100" "model.vocab is 100"
+expect_error "'$normball' train gpt.toml --name text-whole" "text-whole" "--resume" "--name"
+expect_error "'$normball' train gpt.toml --name text-whole --resume --set model.width=64" \
+             "model.width: 32 before, 64 now"
+expect_error "'$normball' train gpt.toml --name new --resume runs/images-whole/checkpoints/step-6" \
+             "another configuration"
+expect_error "'$normball' train cnn.toml --name new --set run.dir=/proc/no" "/proc/no"
+expect_error "'$normball' sample runs/images-whole" "gpt"
+expect_error "'$normball' eval runs" "config.toml"
+ls -R runs | cmp - before || fail "a mistake changed something"
+
+# A step that is not finite stops the run where it is.
+expect_error "'$normball' train gpt.toml --name diverges --set optimizer.method=sgd --set optimizer.lr=1e30" \
+             "not finite" "still those of step" "run.nonfinite=skip"
+"$normball" train gpt.toml --name skips --set optimizer.method=sgd --set optimizer.lr=1e30 \
+  --set run.nonfinite=skip >/dev/null 2>err
+grep -q "skipped: " err || fail "nothing was skipped: $(cat err)"
+"$normball" report runs/text-whole runs/text-parts --out report.html >/dev/null
+grep -q "text-parts" report.html || fail "the report lacks a run"
+echo "train, eval and sample: all as expected"
