@@ -7,6 +7,7 @@
 #include "testing.h"
 #include "trainer/data/cursor.h"
 #include "trainer/data/image_loader.h"
+#include "trainer/data/prefetcher.h"
 #include "trainer/data/token_loader.h"
 
 namespace normball::testing {
@@ -389,6 +390,50 @@ TEST(TokenEvaluationTest, TakesAllWindowsOrSpreadsThemEvenly) {
   EXPECT_EQ(batch.inputs[30], 70);
   expect_invalid([&] { some.fill(1, batch); }, {"batch 1 of 1"});
   expect_invalid([&] { TokenEvaluation(data, 8, 10, 0); }, {"max_windows"});
+}
+
+TEST(PrefetcherTest, DeliversTheLoadersBatchesInOrder) {
+  const TokenData data = tokens_of(500);
+  const TokenLoaderOptions options{.batch = 3, .length = 9};
+  for (const size_t ahead : {1, 2, 5}) {
+    TokenLoader loader(data, options, {.seed = 4});
+    Prefetcher<TokenLoader, TokenBatch> prefetcher(TokenLoader(data, options, {.seed = 4}), ahead);
+    TokenBatch expected, got;
+    for (int b = 0; b < 100; ++b) {
+      loader.next(expected);
+      prefetcher.next(got);
+      EXPECT_EQ(got.inputs, expected.inputs);
+      EXPECT_EQ(got.targets, expected.targets);
+      EXPECT_EQ(got.after, expected.after);
+    }
+  }
+}
+
+TEST(PrefetcherTest, PassesOnWhatTheLoaderThrowsAfterTheBatchesBeforeIt) {
+  struct Counter {
+    int count = 0;
+    void next(int& batch) {
+      if (++count == 4) throw std::runtime_error("[Counter] the end");
+      batch = count;
+    }
+  };
+  Prefetcher<Counter, int> prefetcher(Counter{}, 2);
+  int batch = 0;
+  for (int i = 1; i <= 3; ++i) {
+    prefetcher.next(batch);
+    EXPECT_EQ(batch, i);
+  }
+  for (int again = 0; again < 2; ++again) {
+    expect_error<std::runtime_error>([&] { prefetcher.next(batch); }, {"[Counter] the end"});
+  }
+}
+
+TEST(PrefetcherTest, StopsWithoutBeingAsked) {
+  const TokenData data = tokens_of(500);
+  for (int i = 0; i < 50; ++i) {
+    const Prefetcher<TokenLoader, TokenBatch> unused(
+        TokenLoader(data, {.batch = 3, .length = 9}, {.seed = 4}), 2);
+  }
 }
 
 }  // namespace
