@@ -4,7 +4,7 @@
 
 #include "normball/error.h"
 #include "trainer/data/image_loader.h"
-#include "trainer/data/prefetch.h"
+#include "trainer/data/prefetcher.h"
 #include "trainer/data/token_loader.h"
 
 namespace normball::trainer {
@@ -61,10 +61,15 @@ class ImageSource final : public DataSource {
     seek({.seed = static_cast<std::uint64_t>(config.run.seed)});
   }
 
-  Batch next() override { return as_tensors(batches_->next()); }
-  DataCursor cursor() const override { return batches_->cursor(); }
+  Batch next() override {
+    batches_->next(batch_);
+    return as_tensors(batch_);
+  }
+  DataCursor cursor() const override { return batch_.after; }
   void seek(const DataCursor& cursor) override {
-    batches_.emplace(data::ImageLoader(images_.train, options_, cursor));
+    data::ImageLoader loader(images_.train, options_, cursor);
+    batch_.after = loader.cursor();
+    batches_.emplace(std::move(loader));
   }
 
   std::int64_t evaluation_batches() const override { return evaluation_count_; }
@@ -86,8 +91,8 @@ class ImageSource final : public DataSource {
   data::ImageLoaderOptions options_;
   std::int64_t evaluation_size_, evaluation_count_;
   std::optional<data::PixelTable> table_;
-  std::optional<data::Prefetch<data::ImageLoader, ImageBatch>> batches_;
-  ImageBatch evaluation_;
+  std::optional<data::Prefetcher<data::ImageLoader, ImageBatch>> batches_;
+  ImageBatch batch_, evaluation_;
 };
 
 class TokenSource final : public DataSource {
@@ -105,13 +110,18 @@ class TokenSource final : public DataSource {
               .item_units = options_.length,
               .has_validation = evaluation_.has_value()};
     seek({.seed = static_cast<std::uint64_t>(config.run.seed)});
-    facts_.items = batches_->cursor().items;
+    facts_.items = batch_.after.items;
   }
 
-  Batch next() override { return as_tensors(batches_->next()); }
-  DataCursor cursor() const override { return batches_->cursor(); }
+  Batch next() override {
+    batches_->next(batch_);
+    return as_tensors(batch_);
+  }
+  DataCursor cursor() const override { return batch_.after; }
   void seek(const DataCursor& cursor) override {
-    batches_.emplace(data::TokenLoader(tokens_.train, options_, cursor));
+    data::TokenLoader loader(tokens_.train, options_, cursor);
+    batch_.after = loader.cursor();
+    batches_.emplace(std::move(loader));
   }
 
   std::int64_t evaluation_batches() const override {
@@ -127,8 +137,8 @@ class TokenSource final : public DataSource {
   data::TokenDataset tokens_;
   data::TokenLoaderOptions options_;
   std::optional<data::TokenEvaluation> evaluation_;
-  std::optional<data::Prefetch<data::TokenLoader, TokenBatch>> batches_;
-  TokenBatch evaluation_buffer_;
+  std::optional<data::Prefetcher<data::TokenLoader, TokenBatch>> batches_;
+  TokenBatch batch_, evaluation_buffer_;
 };
 
 data::TokenDataset open_text(const run::DataConfig& config, std::int64_t threads) {
