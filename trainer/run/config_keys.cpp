@@ -291,7 +291,9 @@ std::string Range::text() const {
     text.append("in ").append(low_open ? "(" : "[").append(number_text(low)).append(", ");
     text.append(number_text(high)).append(high_open ? ")" : "]");
   } else if (below) {
-    text.append(low_open ? "> " : ">= ").append(number_text(low)).append(high_open ? ", finite" : "");
+    text.append(low_open ? "> " : ">= ")
+        .append(number_text(low))
+        .append(high_open ? ", finite" : "");
   }
   return text;
 }
