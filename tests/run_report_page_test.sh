@@ -22,7 +22,10 @@ const errors = [];
 addEventListener("error", (event) => errors.push(event.message));
 setTimeout(() => {
   const coloured = (canvas) => {
-    const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    const copy = Object.assign(document.createElement("canvas"), {width: canvas.width, height: canvas.height});
+    const pen = copy.getContext("2d", {willReadFrequently: true});  // or the browser complains
+    pen.drawImage(canvas, 0, 0);
+    const data = pen.getImageData(0, 0, copy.width, copy.height).data;
     let count = 0;
     for (let i = 0; i < data.length; i += 4) {
       const [r, g, b, a] = data.slice(i, i + 4);

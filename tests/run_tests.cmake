@@ -15,3 +15,7 @@ if(NORMBALL_CLI)
       $<TARGET_FILE:normball_cli> ${CMAKE_CURRENT_BINARY_DIR}/run_report_page)
   set_tests_properties(run_report_page_test PROPERTIES SKIP_RETURN_CODE 77)
 endif()
+if(NOT NORMBALL_SANITIZE)  # it counts what operator new hands out
+  normball_test(run_memory_test)
+  target_link_libraries(run_memory_test PRIVATE normball_run)
+endif()

@@ -10,7 +10,7 @@
     {key: "loss", title: "Training loss", note: "of the logged steps", smooth: true, log: false},
     {key: "val_loss", title: "Validation loss", note: "lower is better", log: false, points: true},
     {key: "val_accuracy", title: "Validation accuracy", note: "higher is better", log: false, points: true, percent: true},
-    {key: "dual_norm", title: "s = ⟨d, v⟩", note: "dual norm of the averaged gradient; the Wolfe gap where constrained", smooth: true, log: true},
+    {key: "dual_norm", title: "s = ⟨d, v⟩", note: "dual norm of d; where constrained, the Wolfe gap", smooth: true, log: true},
     {key: "eta", title: "η", note: "the rule's answer to s; at ρ the step is clipped", smooth: true, log: true},
     {key: "lr", title: "Learning rate γρ", note: "the largest step", log: false},
   ];
