@@ -66,7 +66,7 @@ void safetensors(const char* what, std::string header, size_t length) {
 }
 
 TEST(Memory, SafetensorsHeaders) {
-  constexpr size_t most = 8 << 20;
+  constexpr size_t most = 4 << 20;
   std::string tensors = "{";
   for (int i = 0; tensors.size() < most - 100; ++i) {
     tensors += '"' + std::to_string(i) + R"(":{"dtype":"U8","shape":[],"data_offsets":[0,0]},)";
@@ -86,7 +86,7 @@ TEST(Memory, SafetensorsHeaders) {
 }
 
 TEST(Memory, CheckpointState) {
-  constexpr size_t most = (1 << 20) - 100;
+  constexpr size_t most = (256 << 10) - 100;
   for (const char* piece : {"[", "0,", "{\"a\":", "[],", "\"a\","}) {
     const auto text = detail::with_checksum("\",\"a\":[" + repeated(piece, most));
     expect_bounded("state.json", text.size(), [&] { parse_state(text, "x"); });
