@@ -318,10 +318,10 @@ TEST(Checkpoint, EverythingIsSyncedBeforeAndAfterTheRename) {
   CheckpointStore store(scratch / "checkpoints", {}, files);
   save(store, 5);
   std::erase_if(files.events, [](const std::string& e) { return e.starts_with("write"); });
-  EXPECT_EQ(files.events, (std::vector<std::string>{"sync model.safetensors",
-                                                    "sync optimizer.safetensors", "sync state.json",
-                                                    "sync .tmp-step-5", "rename step-5",
-                                                    "sync checkpoints"}));
+  EXPECT_EQ(files.events,
+            (std::vector<std::string>{"sync model.safetensors", "sync optimizer.safetensors",
+                                      "sync state.json", "sync .tmp-step-5", "rename step-5",
+                                      "sync checkpoints"}));
 }
 
 TEST(Checkpoint, CrashAtEveryOperationLeavesThePreviousOrTheNewOne) {

@@ -21,8 +21,8 @@ class ScratchDirectory {
   ScratchDirectory() {
     // Memory where there is some: the tests sync thousands of times.
     const std::filesystem::path memory = "/dev/shm";
-    const auto where = ::access(memory.c_str(), W_OK) == 0 ? memory
-                                                           : std::filesystem::temp_directory_path();
+    const auto where =
+        ::access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path();
     std::string pattern = (where / "normball-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
     path_ = pattern;

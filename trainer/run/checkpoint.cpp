@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view prefix = "step-";
 // Entries with these prefixes are unfinished business of this program.
 constexpr std::string_view temporary_prefix = ".tmp-", removal_prefix = ".remove-";
-constexpr std::uintmax_t max_state = 1 << 20;
+constexpr std::uintmax_t max_state = 256 << 10;
 constexpr auto model_file = "model.safetensors";
 constexpr auto optimizer_file = "optimizer.safetensors";
 constexpr auto state_file = "state.json";

@@ -66,7 +66,7 @@ std::vector<Key> make_keys() {
       "steps between evaluations; 0: only at the end");
   run("checkpoint_every", place<&Config::run, &R::checkpoint_every>(), not_negative,
       "steps between checkpoints; 0: only at the end");
-  run("keep_last", place<&Config::run, &R::keep_last>(), {.low = 1, .high = 1e6},
+  run("keep_last", place<&Config::run, &R::keep_last>(), {.low = 1, .high = 1000},
       "checkpoints kept, the newest ones");
   run("keep_best", place<&Config::run, &R::keep_best>(), {},
       "also keep the checkpoint with the best validation result");
@@ -291,7 +291,9 @@ std::string Range::text() const {
     text.append("in ").append(low_open ? "(" : "[").append(number_text(low)).append(", ");
     text.append(number_text(high)).append(high_open ? ")" : "]");
   } else if (below) {
-    text.append(low_open ? "> " : ">= ").append(number_text(low)).append(high_open ? ", finite" : "");
+    text.append(low_open ? "> " : ">= ")
+        .append(number_text(low))
+        .append(high_open ? ", finite" : "");
   }
   return text;
 }

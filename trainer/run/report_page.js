@@ -10,7 +10,7 @@
     {key: "loss", title: "Training loss", note: "of the logged steps", smooth: true, log: false},
     {key: "val_loss", title: "Validation loss", note: "lower is better", log: false, points: true},
     {key: "val_accuracy", title: "Validation accuracy", note: "higher is better", log: false, points: true, percent: true},
-    {key: "dual_norm", title: "s = ⟨d, v⟩", note: "dual norm of the averaged gradient (unconstrained)", smooth: true, log: true},
+    {key: "dual_norm", title: "s = ⟨d, v⟩", note: "dual norm of d; where constrained, the Wolfe gap", smooth: true, log: true},
     {key: "eta", title: "η", note: "the rule's answer to s; at ρ the step is clipped", smooth: true, log: true},
     {key: "lr", title: "Learning rate γρ", note: "the largest step", log: false},
   ];
@@ -78,7 +78,7 @@
     return element("tr", {},
       element("td", {class: "run"}, element("label", {title: "show or hide"}, box, element("span", {class: "swatch"}),
         element("span", {}, run.name))),
-      cell(set.method || "–", "words"), cell(set.lr || "–"), cell(set.rho || "–"), cell(set.schedule || "–", "words"),
+      cell((set.method || "–").replaceAll("_", " "), "words"), cell(set.lr || "–"), cell(set.rho || "–"), cell(set.schedule || "–", "words"),
       cell(show(result[i].last), mark("last")), cell(show(result[i].best), mark("best")),
       run.nonfinite === null ? cell(run.steps.toLocaleString("en"))
         : element("td", {}, element("span", {class: "bad", title: "the loss was not finite"}, "✕ at " + run.nonfinite)),
@@ -215,8 +215,8 @@
     rows.forEach((row, i) => {
       row.className = state.hidden.has(i) ? "off" : "";
       const swatch = row.querySelector(".swatch");
-      swatch.style.borderTopColor = color(i);
-      swatch.style.borderTopStyle = dash(i).length ? "dashed" : "solid";
+      swatch.style.background = dash(i).length
+        ? `repeating-linear-gradient(90deg, ${color(i)} 0 10px, transparent 10px 16px)` : color(i);
     });
     charts.forEach((chart) => chart.refresh());
   };

@@ -22,7 +22,7 @@ namespace normball::run {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uint64_t max_header = 8 << 20;
+constexpr std::uint64_t max_header = 4 << 20;
 constexpr size_t max_rank = 16;
 constexpr size_t max_name = 1024;
 constexpr std::string_view metadata_key = "__metadata__";

@@ -42,7 +42,7 @@ struct Safetensors {
 };
 
 // Everything is checked: lengths, names, types, shapes, offsets without overlap or gap. Memory is
-// bounded by a limit on the header (8 MiB, enough for some 80,000 tensors). `where` names the file
+// bounded by a limit on the header (4 MiB, enough for some 40,000 tensors). `where` names the file
 // in errors (std::runtime_error).
 Safetensors parse_safetensors(std::span<const std::byte> file, std::string_view where);
 

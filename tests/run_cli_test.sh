@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Exit codes and messages of `normball config` and `normball report`.
+#   run_cli_test.sh NORMBALL WORK_DIRECTORY SOURCE_DIRECTORY
+set -euo pipefail
+normball=$1
+work=$2
+source=$3
+rm -rf "$work"
+mkdir -p "$work/run"
+failures=0
+
+# expect CODE TEXT ARGUMENTS...: the exit code, and a text in what is printed
+expect() {
+  local code=$1 text=$2 output status=0
+  shift 2
+  output=$("$normball" "$@" 2>&1) || status=$?
+  if [ "$status" != "$code" ] || ! grep -qF -- "$text" <<<"$output"; then
+    echo "normball $*: exit code $status (expected $code), or no '$text' in:"
+    echo "$output"
+    failures=$((failures + 1))
+  fi
+}
+
+expect 0 "cifar10-unconstrained-clipped-scion" config --list
+expect 0 "optimizer.rho" config --keys
+expect 0 "rho = 600.0" config --show nanogpt-124m-clipped-scion
+expect 0 "lr = 0.5" config --show cifar10-adam --set optimizer.lr=0.5 --set run.seed=3
+expect 0 "fine" config --check "$source/configs/cifar10-adam.toml"
+expect 1 "did you mean 'cifar10-adam'" config --show cifar10-adm
+expect 1 "did you mean 'lr'" config --show cifar10-adam --set optimizer.lrr=1
+expect 1 "must be >= 0" config --show cifar10-adam --set optimizer.lr=-1
+printf '[run]\nstpes = 1\n' >"$work/typo.toml"
+expect 1 "typo.toml:2: in [run]: unknown key 'stpes'; did you mean 'steps'?" config --check "$work/typo.toml"
+expect 2 "--shwo" config --shwo cifar10-adam
+expect 0 "--set" config --help
+
+# What --show prints is a configuration that shows as itself.
+"$normball" config --show shakespeare-cpu-adamw >"$work/resolved.toml"
+"$normball" config --show "$work/resolved.toml" | cmp - "$work/resolved.toml"
+# An installed program finds its presets beside it, whatever the directory.
+mkdir -p "$work/prefix/bin" "$work/prefix/share/normball/configs"
+cp "$normball" "$work/prefix/bin/normball"
+sed 's/epochs = 80/epochs = 81/' "$source/configs/cifar10-adam.toml" >"$work/prefix/share/normball/configs/cifar10-adam.toml"
+(cd / && "$(realpath "$work")/prefix/bin/normball" config --show cifar10-adam) | grep -qx "epochs = 81"
+# The documentation is what the table says.
+"$normball" config --keys --markdown | cmp - "$source/docs/configuration.md" ||
+  { echo "docs/configuration.md is stale: normball config --keys --markdown >docs/configuration.md"; failures=$((failures + 1)); }
+
+expect 1 "has no metrics.jsonl" report "$work/run"
+printf '{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5}\n' >"$work/run/metrics.jsonl"
+expect 0 "written to $work/run/report.html" report "$work/run"
+expect 0 "written to $work/both.html" report "$work/run" "$work/run" --out "$work/both.html"
+expect 1 "check the path" report "$work/run" --out "$work/missing/page.html"
+expect 2 "runs is required" report
+grep -q "</html>" "$work/both.html"
+exit "$((failures > 0))"

@@ -1,0 +1,310 @@
+#include <set>
+
+#include "normball/random.h"
+#include "run_testing.h"
+#include "testing.h"
+#include "trainer/run/config.h"
+#include "trainer/run/config_keys.h"
+#include "trainer/run/presets.h"
+
+namespace normball::run {
+namespace {
+
+using testing::expect_invalid;
+using testing::ScratchDirectory;
+
+Config parsed(const std::string& text) {
+  Config config;
+  apply_toml(config, text, "test.toml");
+  return config;
+}
+
+void expect_refused(const std::string& text, const std::vector<std::string>& parts) {
+  expect_invalid([&] { parsed(text); }, parts);
+}
+
+TEST(Config, ReadsEveryType) {
+  const auto config = parsed(R"toml(
+[run]
+steps = 1_000
+keep_best = false
+name = "a \"b\""
+[model]
+hidden = [64, 32]
+[optimizer]
+lr = 1          # an integer is a number
+rho = inf
+betas = [0.8, 0.9]
+[norm]
+route = [{ pattern = "head.*", norm = "sign(unit)", radius = 3 }, { pattern = "x?", radius = 0.5 }]
+)toml");
+  EXPECT_EQ(config.run.steps, 1000);
+  EXPECT_FALSE(config.run.keep_best);
+  EXPECT_EQ(config.run.name, "a \"b\"");
+  EXPECT_EQ(config.model.hidden, (std::vector<std::int64_t>{64, 32}));
+  EXPECT_EQ(config.optimizer.lr, 1);
+  EXPECT_EQ(config.optimizer.rho, INFINITY);
+  EXPECT_EQ(config.optimizer.betas, (std::vector<double>{0.8, 0.9}));
+  ASSERT_EQ(config.norm.route.size(), 2u);
+  EXPECT_EQ(config.norm.route[0], (Route{"head.*", "sign(unit)", 3}));
+  EXPECT_EQ(config.norm.route[1], (Route{"x?", {}, 0.5}));
+  EXPECT_EQ(config.train.batch, Config().train.batch);  // what is not named keeps its default
+}
+
+TEST(Config, RoutesAsArrayOfTables) {
+  const auto config = parsed("[[norm.route]]\npattern = \"a\"\nradius = 2\n");
+  EXPECT_EQ(config.norm.route, (std::vector<Route>{{"a", {}, 2}}));
+}
+
+TEST(Config, ErrorsNameFileLineKeyValueAndRemedy) {
+  expect_refused("[run]\nstpes = 3\n",
+                 {"[config] test.toml:2: in [run]: unknown key 'stpes'", "did you mean 'steps'?"});
+  expect_refused("[run]\n\nlr = 3\n", {"test.toml:3", "did you mean 'optimizer.lr'?"});
+  expect_refused("[optimiser]\nlr = 3\n", {"test.toml:1", "did you mean 'optimizer'?"});
+  expect_refused("steps = 3\n", {"test.toml:1", "unknown section 'steps'"});
+  expect_refused("run = 3\n", {"test.toml:1", "must be a section [run]"});
+  expect_refused("[run]\nsteps = 1.5\n", {"test.toml:2: run.steps must be an integer, got 1.5"});
+  expect_refused("[run]\nsteps = -1\n", {"test.toml:2: run.steps must be >= 0, got -1"});
+  expect_refused("[run]\nkeep_best = 1\n", {"run.keep_best must be true or false, got 1"});
+  expect_refused("[run]\nname = 7\n", {"run.name must be a text in quotes, got 7"});
+  expect_refused("[optimizer]\nalpha = 0\n", {"optimizer.alpha must be in (0, 1], got 0"});
+  expect_refused("[optimizer]\nlr = nan\n", {"optimizer.lr must be >= 0, finite, got nan"});
+  expect_refused("[optimizer]\nlr = inf\n", {"optimizer.lr must be >= 0, finite, got inf"});
+  expect_refused("[optimizer]\nmethod = \"clip_scion\"\n",
+                 {"test.toml:2: optimizer.method: unknown value 'clip_scion'",
+                  "did you mean 'clipped_scion'?"});
+  expect_refused("[optimizer]\nsolver = \"moun\"\n", {"optimizer.solver = \"moun\"", "muon"});
+  expect_refused("[norm]\nhidden = \"spektral\"\n",
+                 {"test.toml:2: norm.hidden = \"spektral\"", "did you mean 'spectral'"});
+  expect_refused("[norm]\nroute = [{pattern=\"a\", norm=\"spektral\"}]\n",
+                 {"did you mean 'spectral'"});
+  expect_refused("[norm]\nroute = [{pattern=\"a\"}]\n", {"a norm or a radius"});
+  expect_refused("[norm]\nroute = [{pattern=\"a\", radios=1}]\n", {"did you mean 'radius'"});
+  expect_refused("[model]\nhidden = [1, \"2\"]\n", {"model.hidden must be an integer, got"});
+  expect_refused("[model]\nhidden = 3\n", {"model.hidden must be a list in [ ], got 3"});
+  expect_refused("[run]\nsteps = \n", {"test.toml:2"});
+  expect_refused("[run]\nsteps = 1\nsteps = 2\n", {"test.toml:3"});
+}
+
+TEST(Config, SettingsComeAfterTheFile) {
+  Config config = parsed("[run]\nsteps = 5\n[optimizer]\nlr = 0.1\n");
+  for (const char* setting :
+       {"run.steps=7", "optimizer.lr=1e-4", "run.name=a b=c", "run.dir=\"quo\\\"ted\"",
+        "model.hidden=[3, 4]", "run.keep_best=false", "norm.hidden=spectral(solver=muon)"}) {
+    apply_setting(config, setting);
+  }
+  EXPECT_EQ(config.run.steps, 7);
+  EXPECT_EQ(config.optimizer.lr, 1e-4);
+  EXPECT_EQ(config.run.name, "a b=c");
+  EXPECT_EQ(config.run.dir, "quo\"ted");
+  EXPECT_EQ(config.model.hidden, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_FALSE(config.run.keep_best);
+  const auto refused = [&](const char* setting, const std::vector<std::string>& parts) {
+    expect_invalid([&] { apply_setting(config, setting); }, parts);
+  };
+  refused("run.stpes=3", {"--set run.stpes=3", "did you mean 'steps'?"});
+  refused("runn.steps=3", {"did you mean 'run'?"});
+  refused("steps=3", {"expected section.key=value"});
+  refused("run.steps", {"expected section.key=value"});
+  refused("run.steps=abc", {"--set run.steps=abc"});
+  refused("run.steps=", {"--set run.steps="});
+  refused("run.steps=1\nx = 2", {"one line"});
+  refused("run.nonfinite=ignore", {"unknown value 'ignore'", "stop or skip"});
+  EXPECT_EQ(config.run.steps, 7);
+}
+
+TEST(Config, ResolvedTextReadsBackAsItself) {
+  Config config;
+  config.run.name = "tab\t, quote\", back\\slash, ünicode, \x01";
+  config.optimizer.rho = 1.0 / 3;
+  config.optimizer.lr = 5;
+  config.norm.route = {{"a*", "sign", {}}, {"b\"", {}, 1e-30}, {"c", "rms", 2}};
+  config.model.hidden = {};
+  const auto text = to_toml(config);
+  EXPECT_EQ(to_toml(parsed(text)), text);
+  EXPECT_EQ(parsed(text).run.name, config.run.name);
+  EXPECT_EQ(parsed(text).optimizer.rho, config.optimizer.rho);
+  EXPECT_EQ(parsed(text).norm.route, config.norm.route);
+}
+
+TEST(Config, KeysThatMustFitTogether) {
+  const auto refused = [](const std::string& text, const std::vector<std::string>& parts) {
+    expect_invalid([&] { validate(parsed(text), "test.toml"); }, parts);
+  };
+  const std::string run = "[run]\nsteps = 10\n", rho = "[optimizer]\nrho = 1\n";
+  validate(parsed(run + rho), "test.toml");
+  refused(rho, {"run.steps", "run.epochs"});
+  refused("[run]\nsteps = 1\nepochs = 1\n" + rho, {"run.steps", "run.epochs"});
+  refused(run, {"[optimizer]", "rho"});  // a clipped method needs it
+  refused(run + "[train]\nbatch = 10\nmicro_batch = 3\n" + rho,
+          {"train.batch = 10", "micro_batch = 3"});
+  refused(run + "[model]\nkind = \"gpt\"\n" + rho, {"model.kind", "data.kind"});
+  refused(run + rho + "[model]\nkind = \"gpt\"\nwidth = 100\nheads = 3\n[data]\nkind = \"text\"\n",
+          {"model.width = 100", "model.heads = 3"});
+  refused(run + "[optimizer]\nmethod = \"scion\"\nlr = 2\n", {"[optimizer]", "gamma eta <= 1"});
+  refused(run + "[optimizer]\nmethod = \"adam\"\nbetas = [0.9]\n", {"optimizer.betas"});
+  refused(run + rho + "[schedule]\nkind = \"warmdown\"\nwarmup = 0.5\ndecay = 0.6\n",
+          {"schedule.warmup + schedule.decay"});
+  refused(run + rho + "[schedule]\nkind = \"cosine\"\nend = 1\n", {"schedule.end = 1"});
+  refused("[run]\nsteps = 1\nname = \"a/b\"\n" + rho, {"run.name = \"a/b\""});
+}
+
+// Every key, one by one: changing it changes the digest exactly if the table says so.
+TEST(Config, DigestFollowsTheTable) {
+  const Config base;
+  const auto changed = [](Config config, const Key& key) {
+    std::visit(
+        [&](auto place) {
+          auto& value = place(config);
+          using T = std::remove_reference_t<decltype(value)>;
+          if constexpr (std::is_same_v<T, bool>) value = !value;
+          if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>) value += 1;
+          if constexpr (std::is_same_v<T, std::optional<double>>) value = 17;
+          if constexpr (std::is_same_v<T, std::string>) value += "x";
+          if constexpr (std::is_same_v<T, std::vector<std::int64_t>> ||
+                        std::is_same_v<T, std::vector<double>>) {
+            value.push_back(9);
+          }
+          if constexpr (std::is_same_v<T, std::vector<Route>>) value.push_back({"p", "rms", 1});
+        },
+        key.place);
+    return config;
+  };
+  for (const Key& key : config_keys()) {
+    if (key.full_name() == "run.steps" || key.full_name() == "run.epochs") continue;
+    const Config other = changed(base, key);
+    const bool same = key.on_resume == OnResume::Same;
+    EXPECT_EQ(resume_digest(base) != resume_digest(other), same) << key.full_name();
+    EXPECT_EQ(resume_conflicts(base, other).size(), same ? 1u : 0u) << key.full_name();
+  }
+  EXPECT_EQ(resume_digest(base).size(), 16u);
+}
+
+TEST(Config, MoreStepsMayFollowUnlessTheScheduleDependsOnThem) {
+  Config before, now;
+  before.run.steps = 100;
+  now.run.steps = 200;
+  EXPECT_EQ(resume_digest(before), resume_digest(now));
+  EXPECT_TRUE(resume_conflicts(before, now).empty());
+  before.schedule.kind = now.schedule.kind = "linear";
+  EXPECT_NE(resume_digest(before), resume_digest(now));
+  EXPECT_EQ(resume_conflicts(before, now),
+            (std::vector<std::string>{"run.steps: 100 before, 200 now"}));
+}
+
+TEST(Config, TableIsWhole) {
+  std::set<std::string> names;
+  for (const Key& key : config_keys()) {
+    EXPECT_TRUE(names.insert(key.full_name()).second) << key.full_name();
+    EXPECT_TRUE(!key.help.empty() || key.name.ends_with("_radius")) << key.full_name();
+    EXPECT_EQ(key.help.find('|'), std::string_view::npos) << key.full_name();
+  }
+  // A default that its own limits refuse would make the resolved configuration unreadable.
+  EXPECT_EQ(to_toml(parsed(to_toml(Config()))), to_toml(Config()));
+}
+
+TEST(Presets, EachIsFoundByNameAndValid) {
+  const auto all = presets();
+  EXPECT_GE(all.size(), 50u);
+  for (const auto& preset : all) {
+    SCOPED_TRACE(preset.name);
+    const auto config = load_config(preset.name);
+    EXPECT_EQ(config.run.name, preset.name);
+    EXPECT_FALSE(preset.summary.empty());
+    EXPECT_EQ(to_toml(parsed(to_toml(config))), to_toml(config));
+  }
+}
+
+// Against the paper's tables, cell by cell.
+TEST(Presets, HaveThePapersNumbers) {
+  const auto cifar = load_config("cifar10-unconstrained-clipped-scion");
+  EXPECT_EQ(cifar.run.epochs, 80);
+  EXPECT_EQ(cifar.train.batch, 2000);
+  EXPECT_EQ(cifar.train.loss, "sum");
+  EXPECT_EQ(cifar.optimizer.lr, 0.25);
+  EXPECT_EQ(cifar.optimizer.alpha, 0.5);
+  EXPECT_EQ(cifar.optimizer.rho, 1600);
+  EXPECT_EQ(cifar.norm.input_radius, 1);
+  EXPECT_EQ(cifar.norm.hidden_radius, 5);
+  EXPECT_EQ(cifar.norm.output_radius, 200);
+  EXPECT_EQ(load_config("cifar10-unconstrained-clipped-scion-decay").optimizer.lr, 0.5);
+  EXPECT_EQ(load_config("cifar10-unconstrained-scion").optimizer.lr, 1.0 / 32);
+  EXPECT_EQ(load_config("cifar10-unconstrained-scion-decay").schedule.kind, "linear");
+  EXPECT_EQ(load_config("cifar10-scion").optimizer.lr, 1.0 / 256);
+  EXPECT_EQ(load_config("cifar10-scion").norm.output_radius, 2000);
+  EXPECT_EQ(load_config("cifar10-clipped-scion").optimizer.rho, 12800);
+  EXPECT_EQ(load_config("cifar10-adam").optimizer.lr, 1e-3);
+  EXPECT_EQ(load_config("cifar10-adam-decay").optimizer.lr, 2e-3);
+  for (const std::string size : {"124m", "1b"}) {
+    const auto gpt = load_config("nanogpt-" + size + "-clipped-scion-decay");
+    EXPECT_EQ(gpt.run.steps, 5100);
+    EXPECT_EQ(gpt.train.batch, 512);
+    EXPECT_EQ(gpt.model.layers, 12);
+    EXPECT_EQ(gpt.model.head_dim(), 128);
+    EXPECT_EQ(gpt.model.context, 1024);
+    EXPECT_EQ(gpt.model.vocab, 50304);
+    EXPECT_EQ(gpt.optimizer.lr, 0.00036);
+    EXPECT_EQ(gpt.optimizer.alpha, 0.1);
+    EXPECT_EQ(gpt.optimizer.rho, size == "1b" ? 6000 : 600);
+    EXPECT_EQ(gpt.norm.hidden_radius, 50);
+    EXPECT_EQ(gpt.norm.embedding_radius, 3000);
+    EXPECT_EQ(gpt.schedule.kind, "warmdown");
+    EXPECT_EQ(gpt.schedule.decay, 0.285);
+    const auto adamw = load_config("nanogpt-" + size + "-adamw");
+    EXPECT_EQ(adamw.optimizer.lr, 0.0018);
+    EXPECT_EQ(adamw.optimizer.betas, (std::vector<double>{0.9, 0.95}));
+    EXPECT_EQ(adamw.schedule.warmup, 0.05);
+    EXPECT_GT(adamw.optimizer.grad_clip, 0);
+    EXPECT_EQ(adamw.schedule.kind, "constant");
+  }
+}
+
+TEST(Presets, OwnDirectoryComesFirst) {
+  ScratchDirectory scratch;
+  testing::write_text(scratch / "cifar10-adam.toml",
+                      "# mine\n[run]\nsteps = 1\n[optimizer]\nrho = 1\n");
+  ::setenv("NORMBALL_CONFIGS", scratch.path().c_str(), 1);
+  EXPECT_EQ(load_config("cifar10-adam").run.steps, 1);
+  ::unsetenv("NORMBALL_CONFIGS");
+  EXPECT_EQ(load_config("cifar10-adam").run.epochs, 80);
+  expect_invalid([] { load_config("cifar10-adma"); }, {"did you mean 'cifar10-adam'?", "--list"});
+}
+
+TEST(Config, TruncatedAndMutatedFilesAreReadOrRefused) {
+  const auto good = testing::read_text(find_config("nanogpt-124m-clipped-scion-decay"));
+  const auto attempt = [](const std::string& text) {
+    try {
+      Config config;
+      apply_toml(config, text, "x.toml");
+      validate(config, "x.toml");
+    } catch (const std::invalid_argument& error) {
+      ASSERT_EQ(std::string(error.what()).front(), '[') << error.what();
+    }
+  };
+  for (size_t length = 0; length < good.size(); ++length) attempt(good.substr(0, length));
+  Random random(5);
+  for (int i = 0; i < testing::mutations(5000); ++i) {
+    std::string text = good;
+    for (auto n = random.below(4) + 1; n > 0 && !text.empty(); --n) {
+      const size_t at = random.below(text.size());
+      switch (random.below(4)) {
+        case 0:
+          text[at] = static_cast<char>(random.below(256));
+          break;
+        case 1:
+          text.erase(at, random.below(30));
+          break;
+        case 2:
+          text.insert(at, random.below(2) == 0 ? std::string(random.below(400), '[')
+                                               : std::string("{\"'=.#\n\\u1F600"));
+          break;
+        default:
+          text.insert(at, text.substr(random.below(text.size()), random.below(60)));
+      }
+    }
+    attempt(text);
+  }
+}
+
+}  // namespace
+}  // namespace normball::run

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Opens report pages in headless Chromium: every chart is drawn, in the colours of its runs, without
+# an error on the console.
+#   run_report_page_test.sh NORMBALL WORK_DIRECTORY
+set -euo pipefail
+normball=$1
+work=$2
+here=$(dirname "$0")
+browser=$(command -v chromium || true)
+if [ -z "$browser" ]; then
+  echo "skipped: chromium is not installed (Debian: chromium)"
+  exit 77
+fi
+rm -rf "$work"
+mkdir -p "$work"
+
+# The test's own eyes, added to a copy of the page: how many pixels of each canvas are coloured, and
+# what still works after every switch has been used.
+cat >"$work/probe.html" <<'PROBE'
+<script>
+const errors = [];
+addEventListener("error", (event) => errors.push(event.message));
+setTimeout(() => {
+  const coloured = (canvas) => {
+    const copy = Object.assign(document.createElement("canvas"), {width: canvas.width, height: canvas.height});
+    const pen = copy.getContext("2d", {willReadFrequently: true});  // or the browser complains
+    pen.drawImage(canvas, 0, 0);
+    const data = pen.getImageData(0, 0, copy.width, copy.height).data;
+    let count = 0;
+    for (let i = 0; i < data.length; i += 4) {
+      const [r, g, b, a] = data.slice(i, i + 4);
+      if (a > 128 && Math.max(r, g, b) - Math.min(r, g, b) > 60) ++count;
+    }
+    return count;
+  };
+  const drawn = () => [...document.querySelectorAll("canvas")]
+    .map((c) => c.dataset.metric + ":" + (coloured(c) > 150 ? "drawn" : "blank:" + coloured(c))).join(" ");
+  const before = drawn();
+  for (const button of document.querySelectorAll("button")) button.click();
+  const box = document.querySelector("td.run input");
+  box.click();
+  const off = document.querySelectorAll("tr.off").length;
+  box.click();
+  const after = drawn();
+  document.title = "probe";
+  document.body.append(Object.assign(document.createElement("pre"), {id: "probe", textContent:
+    `before ${before}\nafter ${after}\nhidden ${off}\ntheme ${document.documentElement.dataset.theme}\n` +
+    `rows ${document.querySelectorAll("tbody tr").length}\nwide ${document.documentElement.scrollWidth > innerWidth}\n` +
+    `errors ${errors.join("; ")}`}));
+}, 500);
+</script>
+PROBE
+
+failures=0
+for count in 1 2 10; do
+  /usr/bin/python3 "$here/run_synthetic.py" "$work/runs-$count" "$count"
+  "$normball" report "$work/runs-$count"/* --out "$work/page-$count.html" >/dev/null
+  cat "$work/probe.html" "$work/page-$count.html" >"$work/probed-$count.html"
+  timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" \
+    --enable-logging=stderr --window-size=1280,1000 --virtual-time-budget=10000 --dump-dom \
+    "file://$(realpath "$work")/probed-$count.html" >"$work/dom-$count.html" 2>"$work/log-$count.txt"
+  all="loss:drawn val_loss:drawn val_accuracy:drawn dual_norm:drawn eta:drawn lr:drawn"
+  for line in "before $all" "after $all" "hidden 1" "theme dark" "rows $count" "wide false"; do
+    if ! sed -n '/<pre id="probe">/,/<\/pre>/p' "$work/dom-$count.html" | grep -qF -- "$line"; then
+      echo "$count runs: no '$line' in:"
+      sed -n '/<pre id="probe">/,/<\/pre>/p' "$work/dom-$count.html"
+      failures=$((failures + 1))
+    fi
+  done
+  if ! grep -qE '^errors ?</pre>' "$work/dom-$count.html" || grep -q CONSOLE "$work/log-$count.txt"; then
+    echo "$count runs: errors:"
+    grep -h -E '^errors|CONSOLE' "$work/dom-$count.html" "$work/log-$count.txt" || true
+    failures=$((failures + 1))
+  fi
+done
+exit "$((failures > 0))"
