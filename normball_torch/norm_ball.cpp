@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "normball/error.h"
@@ -62,14 +63,12 @@ struct Signature {
   }
 };
 
-bool same_but_lr(NormBallOptions a, const NormBallOptions& b) {
-  a.lr(b.lr());
+bool same_but_lr(const NormBallOptions& a, const NormBallOptions& b) {
   const auto all = [](const NormBallOptions& o) {
-    return std::tie(o.lr(), o.norm(), o.radius(), o.role(), o.split(), o.batch(), o.oracle(),
-                    o.names(), o.kinds(), o.alpha(), o.rho(), o.beta(), o.l0(), o.l1(),
-                    o.constrained(), o.short_step(), o.solver(), o.rules(), o.radii(),
-                    o.grad_clip(), o.threads(), o.overwrite_gradients(), o.skip_nonfinite(),
-                    o.force_aten());
+    return std::tie(o.norm(), o.radius(), o.role(), o.split(), o.batch(), o.oracle(), o.names(),
+                    o.kinds(), o.alpha(), o.rho(), o.beta(), o.l0(), o.l1(), o.constrained(),
+                    o.short_step(), o.solver(), o.rules(), o.radii(), o.grad_clip(), o.threads(),
+                    o.overwrite_gradients(), o.skip_nonfinite(), o.force_aten());
   };
   return all(a) == all(b);
 }
@@ -98,6 +97,7 @@ struct NormBall::Plan {
   std::vector<NormBallOptions> options;  // of the groups, then of the whole
   Method method;
   Routing routing;
+  size_t layer_count = 0;
   std::vector<std::unique_ptr<Part>> parts;
 
   bool any_gradient() const {
@@ -196,6 +196,7 @@ void NormBall::check_groups() {
     }
     options.assignment();  // its texts must be readable
     for (const auto& kind : options.kinds()) parse_kind(kind);
+    take_aliases(g);
     for (size_t i = 0; i < parameters.size(); ++i) {
       const auto [found, is_new] = owner.emplace(parameters[i].unsafeGetTensorImpl(), g);
       if (!is_new && found->second != g) {
@@ -203,6 +204,29 @@ void NormBall::check_groups() {
                                   found->second);
       }
     }
+  }
+}
+
+// LibTorch's loader would lose the state of a tensor that a group holds twice.
+void NormBall::take_aliases(size_t group) {
+  NormBallOptions& options = group_options(group);
+  auto& parameters = param_groups_[group].params();
+  std::set<const void*> seen;
+  for (size_t i = 0; i < parameters.size();) {
+    if (seen.insert(parameters[i].unsafeGetTensorImpl()).second) {
+      ++i;
+      continue;
+    }
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    const auto take = [&](std::vector<std::string>& list) {
+      if (list.empty()) return std::string();
+      std::string taken = list[i];
+      list.erase(list.begin() + at);
+      return taken;
+    };
+    std::string name = take(options.names()), kind = take(options.kinds());
+    aliases_.push_back({parameters[i], group, std::move(name), std::move(kind)});
+    parameters.erase(parameters.begin() + at);
   }
 }
 
@@ -221,12 +245,12 @@ struct Listed {
   std::vector<size_t> groups;
   std::map<const void*, std::pair<const void*, std::string>> memory = {};  // data -> tensor, name
 
-  void add(const Tensor& tensor, size_t group, const NormBallOptions& options, size_t index) {
-    const std::string name =
-        options.names().empty() ? "param" + std::to_string(tensors.size()) : options.names()[index];
+  void add(const Tensor& tensor, size_t group, const NormBallOptions& options, std::string name,
+           const std::string& kind) {
+    if (name.empty()) name = "param" + std::to_string(tensors.size());
     require_supported(name, tensor);
     ParameterInfo info{.name = name, .dimensions = tensor.sizes().vec()};
-    if (!options.kinds().empty()) info.kind = parse_kind(options.kinds()[index]);
+    if (!kind.empty()) info.kind = parse_kind(kind);
     info.identity = tensor.data_ptr();
     info.requires_grad = tensor.requires_grad();
     info.given = options.assignment();
@@ -269,15 +293,21 @@ NormBall::Plan& NormBall::plan() {
   check_groups();
   auto next = std::make_unique<Plan>();
   next->method = make();
-  next->signatures = std::move(signatures);
   Listed listed;
   for (size_t g = 0; g < param_groups_.size(); ++g) {
     next->options.push_back(group_options(g));
+    const NormBallOptions& own = group_options(g);
     const auto& parameters = param_groups_[g].params();
-    for (size_t i = 0; i < parameters.size(); ++i)
-      listed.add(parameters[i], g, group_options(g), i);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      next->signatures.emplace_back(parameters[i]);
+      listed.add(parameters[i], g, own, own.names().empty() ? "" : own.names()[i],
+                 own.kinds().empty() ? "" : own.kinds()[i]);
+    }
   }
   next->options.push_back(whole());
+  for (const auto& alias : aliases_) {
+    listed.add(alias.tensor, alias.group, group_options(alias.group), alias.name, alias.kind);
+  }
   next->routing = route(listed.infos, routing_options(whole()));
   if (plan_) {
     for (const auto& part : plan_->parts) part->store_bases();
@@ -301,6 +331,7 @@ NormBall::Plan& NormBall::plan() {
                                                                 : double_members;
     members.push_back(std::move(member));
   }
+  next->layer_count = layer;
   const Execution execution{
       .threads = static_cast<int>(whole().threads().value_or(0)),
       .overwrite_gradients = whole().overwrite_gradients().value_or(false),
@@ -392,7 +423,7 @@ void NormBall::step_with_gradients() {
         eta(plan.method.rule,
             {.pairing = report.pairing, .direction_norm = report.direction_norm, .step = steps_});
     report.clipped = report.eta > 0 && report.eta >= max_eta(plan.method.rule);
-    report.layers.assign(plan.routing.layers().size(), {});
+    report.layers.assign(plan.layer_count, {});
     for (size_t p = 0; p < plan.parts.size(); ++p) {
       size_t from = 0;
       for (const auto& member : plan.parts[p]->members()) {
@@ -448,6 +479,7 @@ void NormBall::save(::torch::serialize::OutputArchive& archive) const {
 
 // On an error nothing has changed.
 void NormBall::load(::torch::serialize::InputArchive& archive) {
+  check_groups();
   auto before = std::move(state_);
   state_.clear();
   try {

@@ -49,16 +49,24 @@ class NormBall : public ::torch::optim::Optimizer {
 
  private:
   struct Plan;
+  // A tied weight's further mention: routing hears of it, the group holds the tensor once.
+  struct Alias {
+    ::torch::Tensor tensor;
+    size_t group;
+    std::string name, kind;
+  };
 
   NormBallOptions& group_options(size_t group);
   const NormBallOptions& whole() const;
   Method make() const;
   void check_groups();
+  void take_aliases(size_t group);
   Plan& plan();
   void step_with_gradients();
   NormBallParamState& state_of(const ::torch::Tensor& parameter);
 
   std::string method_;
+  std::vector<Alias> aliases_;
   std::unique_ptr<Plan> plan_;
   StepReport report_;
   int64_t steps_ = 0;

@@ -185,16 +185,18 @@ class Optimizer {
         norm = std::max(norm, norm_of(layers_[l].norm, v[l]) / layers_[l].radius);
       }
     }
-    const double eta = std::max(0.0, algorithm_.eta(s, norm, k_++));
+    const double eta = std::max(0.0, algorithm_.eta(s, norm, static_cast<int64_t>(etas_.size())));
+    etas_.push_back(eta);
     for (size_t l = 0; l < weights.size(); ++l) weights[l].sub_(algorithm_.gamma * eta * v[l]);
     return s;
   }
+  const std::vector<double>& etas() const { return etas_; }
 
  private:
   Algorithm algorithm_;
   std::vector<Layer> layers_;
   std::vector<Tensor> d_;
-  int64_t k_ = 0;
+  std::vector<double> etas_;
 };
 
 }  // namespace reference
