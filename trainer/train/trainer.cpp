@@ -225,6 +225,7 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
 void Trainer::open_directory(run::Progress& progress) {
   auto& files = run::FileSystem::real();
   run::make_directories(files, directory_);
+  lock_.emplace(directory_);
   checkpoints_.clean();
   if (resumed_at_) {
     checkpoints_.discard_after(step_);

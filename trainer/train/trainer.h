@@ -9,6 +9,7 @@
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/config.h"
 #include "trainer/run/progress.h"
+#include "trainer/run/run_lock.h"
 #include "trainer/train/data_source.h"
 #include "trainer/train/evaluation.h"
 #include "trainer/train/recorder.h"
@@ -75,6 +76,7 @@ class Trainer {
   std::int64_t step_ = 0;
   std::optional<std::int64_t> resumed_at_ = {};
   double earlier_seconds_ = 0;
+  std::optional<run::RunLock> lock_;
   std::unique_ptr<Recorder> recorder_;
   std::optional<Evaluation> evaluation_;  // of this step
   std::filesystem::path last_checkpoint_;
