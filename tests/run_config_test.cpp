@@ -5,6 +5,7 @@
 #include "testing.h"
 #include "trainer/run/config.h"
 #include "trainer/run/config_keys.h"
+#include "trainer/run/config_method.h"
 #include "trainer/run/presets.h"
 
 namespace normball::run {
@@ -201,6 +202,52 @@ TEST(Config, TableIsWhole) {
   }
   // A default that its own limits refuse would make the resolved configuration unreadable.
   EXPECT_EQ(to_toml(parsed(to_toml(Config()))), to_toml(Config()));
+}
+
+// 5100 steps with 28.5 %: constant, then linear to 0, as the paper's table has it.
+TEST(ConfigMethod, ScheduleOfThePaper) {
+  const auto lr = lr_schedule(load_config("nanogpt-124m-unconstrained-clipped-scion-decay"), 5100);
+  const std::int64_t n = 5100, m = 1453;  // 28.5 %
+  for (const std::int64_t k : {0, 100, 3000, 3646, 3647, 4000, 5099}) {
+    const double expected =
+        k < n - m ? 0.00036 : 0.00036 * static_cast<double>(n - k) / static_cast<double>(m);
+    EXPECT_DOUBLE_EQ(lr.at(k), expected) << k;
+  }
+  const auto adamw = lr_schedule(load_config("nanogpt-124m-adamw"), 5100);
+  EXPECT_DOUBLE_EQ(adamw.at(0), 0.0018 / 255);  // 5 % of the steps
+  EXPECT_DOUBLE_EQ(adamw.at(254), 0.0018);
+  EXPECT_DOUBLE_EQ(adamw.at(5099), 0.0018);
+  const auto linear = lr_schedule(load_config("cifar10-unconstrained-scion-decay"), 2000);
+  EXPECT_DOUBLE_EQ(linear.at(500), 0.5 * 0.75);
+}
+
+TEST(ConfigMethod, MethodHasTheConfiguredNumbers) {
+  const auto method = core_method(load_config("cifar10-clipped-scion"), 2000);
+  EXPECT_TRUE(method.constrained);
+  EXPECT_EQ(std::get<Clipped>(method.rule).rho, 12800);
+  EXPECT_EQ(method.lr.value, 1.0 / 256);
+  EXPECT_EQ(method.alpha.value, 0.5);
+  EXPECT_TRUE(is_core_method("ggnc"));
+  EXPECT_FALSE(is_core_method("adamw"));
+}
+
+TEST(ConfigMethod, NormsByRoleAndRoute) {
+  Config config;
+  config.optimizer.solver = "muon";
+  config.norm.hidden_radius = 50;
+  config.norm.route = {{"blocks.0.*", {}, 25.0},
+                       {"blocks.*.proj", "spectral(solver=svd)", {}},
+                       {"blocks.0.special", "rms", {}}};
+  const auto plain = norm_of(config, ParameterRole::Hidden, "blocks.1.attn");
+  EXPECT_EQ(plain.norm, parse_norm("spectral(solver=muon)"));
+  EXPECT_EQ(plain.radius, 50);
+  EXPECT_EQ(norm_of(config, ParameterRole::Hidden, "blocks.0.attn").radius, 25);
+  EXPECT_EQ(norm_of(config, ParameterRole::Hidden, "blocks.1.proj").norm,
+            parse_norm("spectral(solver=svd)"));
+  EXPECT_EQ(norm_of(config, ParameterRole::Hidden, "blocks.0.special").norm,
+            parse_norm("spectral(solver=muon)"));  // only the first match counts
+  EXPECT_EQ(norm_of(config, ParameterRole::Vector, "bias").norm, Norm(Rms{}));
+  EXPECT_EQ(norm_of(config, ParameterRole::Output, "head").norm, Norm(Sign{}));
 }
 
 TEST(Presets, EachIsFoundByNameAndValid) {

@@ -7,9 +7,9 @@
 #include <sstream>
 
 #include "normball/error.h"
-#include "normball/method.h"
 #include "normball/text.h"
 #include "trainer/run/config_keys.h"
+#include "trainer/run/config_method.h"
 #include "trainer/run/file_system.h"
 #include "trainer/run/presets.h"
 
@@ -197,15 +197,9 @@ void validate_optimizer(const Config& config, std::string_view where) {
   if (options.betas.size() != 2) {
     wrong(where, "optimizer.betas must have two numbers, got ", options.betas.size());
   }
-  if (std::ranges::find(method_names(), options.method) == method_names().end()) return;
-  try {  // the core knows what its methods need
-    make_method(options.method, {.lr = Schedule(options.lr),
-                                 .alpha = Schedule(options.alpha),
-                                 .rho = options.rho,
-                                 .beta = options.beta,
-                                 .l0 = options.l0,
-                                 .l1 = options.l1,
-                                 .short_step = parse_short_step(options.short_step)});
+  if (!is_core_method(options.method)) return;
+  try {  // the core knows what its methods need; how long the run is does not matter for that
+    core_method(config, 1000);
   } catch (const std::invalid_argument& error) {
     wrong(where, "[optimizer]: ", error.what());
   }
