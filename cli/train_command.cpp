@@ -140,8 +140,7 @@ void add_sample_command(CLI::App& app) {
   command->add_option("--length", options->length, "Tokens to add")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command
-      ->add_option("--temperature", options->temperature, "0: always the likeliest token")
+  command->add_option("--temperature", options->temperature, "0: always the likeliest token")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--top-k", options->top_k, "Among this many tokens; 0: all")

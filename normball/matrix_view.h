@@ -15,7 +15,7 @@ struct MatrixView {
   Index cols = 0;
   Index stride = 0;
 
-  constexpr MatrixView() = default;
+  constexpr MatrixView() noexcept {}  // spelled out: GCC 12 trips over the defaulted one
   constexpr MatrixView(T* data_, Index rows_, Index cols_)
       : MatrixView(data_, rows_, cols_, cols_) {}
   constexpr MatrixView(T* data_, Index rows_, Index cols_, Index stride_)

@@ -110,7 +110,7 @@ torch::Tensor Gpt::hidden(const torch::Tensor& tokens, KeyValueCache* cache) con
   }
   const std::int64_t first = cache ? cache->position : 0, length = tokens.size(1);
   const auto rotation = ops::rotary_embedding(first, length, config_.width / config_.heads,
-                                         config_.rotary_base, embedding_.options());
+                                              config_.rotary_base, embedding_.options());
   auto x = torch::embedding(embedding_, tokens);
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];

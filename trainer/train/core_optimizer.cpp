@@ -1,34 +1,16 @@
 #include "trainer/train/core_optimizer.h"
 
-#include <algorithm>
-#include <ranges>
-
-#include "normball/error.h"
+#include "trainer/run/config_method.h"
 
 namespace normball::trainer {
 namespace {
 
-// A spectral norm that names no solver takes the run's.
-Norm norm_from(const std::string& text, const std::string& solver) {
-  Norm norm = parse_norm(text);
-  auto* spectral = std::get_if<Spectral>(&norm);
-  if (spectral != nullptr && text.find("solver") == std::string::npos) {
-    spectral->solver = parse_polar_solver(solver);
-  }
-  return norm;
-}
-
-struct Ball {
-  std::string norm;
-  double radius;
-};
-
-Ball ball_for(const run::NormConfig& config, const ModelParameter& parameter) {
-  if (parameter.kind == "embedding") return {config.embedding, config.embedding_radius};
-  if (parameter.role == "input") return {config.input, config.input_radius};
-  if (parameter.role == "output") return {config.output, config.output_radius};
-  if (parameter.role == "bias") return {config.vector, config.vector_radius};
-  return {config.hidden, config.hidden_radius};
+run::ParameterRole role_of(const ModelParameter& parameter) {
+  using enum run::ParameterRole;
+  if (parameter.kind == "embedding") return Embedding;
+  if (parameter.role == "input") return Input;
+  if (parameter.role == "output") return Output;
+  return parameter.role == "bias" ? Vector : Hidden;
 }
 
 }  // namespace
@@ -36,33 +18,25 @@ Ball ball_for(const run::NormConfig& config, const ModelParameter& parameter) {
 Routing route_parameters(const run::Config& config, const std::vector<ModelParameter>& parameters) {
   std::vector<ParameterInfo> infos;
   for (const auto& parameter : parameters) {
-    const auto ball = ball_for(config.norm, parameter);
+    const auto choice = run::norm_of(config, role_of(parameter), parameter.name);
     infos.push_back({.name = parameter.name,
                      .dimensions = parameter.tensor.sizes().vec(),
                      .kind = parse_kind(parameter.kind),
                      .identity = parameter.tensor.data_ptr(),
-                     .given = {.norm = norm_from(ball.norm, config.optimizer.solver),
-                               .radius = ball.radius}});
+                     .given = {.norm = choice.norm, .radius = choice.radius}});
   }
-  RoutingOptions options{.solver = parse_polar_solver(config.optimizer.solver),
-                         .grad_clip = config.optimizer.grad_clip};
-  // The configuration's first match counts, the core's last.
-  for (const auto& route : std::views::reverse(config.norm.route)) {
-    Assignment then{.radius = route.radius};
-    if (route.norm) then.norm = norm_from(*route.norm, config.optimizer.solver);
-    options.rules.push_back({route.pattern, then});
-  }
+  // The patterns are applied already; here they are checked to fit something.
+  RoutingOptions options{.grad_clip = config.optimizer.grad_clip};
+  for (const auto& route : config.norm.route) options.rules.push_back({route.pattern, {}});
   return normball::route(infos, options);
 }
 
-CoreOptimizer::CoreOptimizer(const Method& method, std::vector<ModelParameter> parameters, Routing routing,
-                             int threads)
+CoreOptimizer::CoreOptimizer(const Method& method, std::vector<ModelParameter> parameters,
+                             Routing routing, int threads)
     : parameters_(std::move(parameters)),
       routing_(std::move(routing)),
       optimizer_(method, routing_.layers(),
-                 {.threads = threads,
-                  .overwrite_gradients = true,
-                  .nonfinite = NonFinite::Skip}) {}
+                 {.threads = threads, .overwrite_gradients = true, .nonfinite = NonFinite::Skip}) {}
 
 StepOutcome CoreOptimizer::step() {
   views_.clear();

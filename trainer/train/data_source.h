@@ -15,12 +15,12 @@ namespace normball::trainer {
 
 // What a model must know of the data it sees.
 struct DataFacts {
-  std::string unit;                                // "images" or "tokens"
+  std::string unit;                                  // "images" or "tokens"
   std::int64_t channels = 0, size = 0, classes = 0;  // of images
-  int vocabulary = 0;                              // of tokens
+  int vocabulary = 0;                                // of tokens
   std::optional<data::Tokenizer> tokenizer = {};
-  std::int64_t items = 0;        // of an epoch: images, or windows of tokens
-  std::int64_t item_units = 1;   // images or tokens of an item
+  std::int64_t items = 0;       // of an epoch: images, or windows of tokens
+  std::int64_t item_units = 1;  // images or tokens of an item
   bool has_validation = false;
 };
 

@@ -45,8 +45,8 @@ std::unique_ptr<Model> build_model(const run::Config& config, const DataFacts& f
   const bool wants_tokens = kind == "gpt";
   if (wants_tokens != (facts.unit == "tokens")) {
     detail::invalid("build_model", "model.kind is ", kind, ", which needs ",
-                    wants_tokens ? "tokens (data.kind text or shards)" : "images", "; data.kind is ",
-                    config.data.kind);
+                    wants_tokens ? "tokens (data.kind text or shards)" : "images",
+                    "; data.kind is ", config.data.kind);
   }
   if (wants_tokens) return make_model(gpt_config(config, facts));
   return make_model(kind == "cnn" ? cnn_config(config, facts) : mlp_config(config, facts));

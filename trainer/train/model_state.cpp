@@ -37,8 +37,7 @@ void load_tensors(const run::SafetensorsFile& file, const std::vector<NamedTenso
     sources.push_back(&file.at(name, run::Dtype::F32, tensor.sizes()));
   }
   for (size_t i = 0; i < into.size(); ++i) {
-    std::memcpy(into[i].tensor.data_ptr<float>(), sources[i]->data.data(),
-                sources[i]->data.size());
+    std::memcpy(into[i].tensor.data_ptr<float>(), sources[i]->data.data(), sources[i]->data.size());
   }
 }
 

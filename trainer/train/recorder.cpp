@@ -28,7 +28,9 @@ Recorder::Recorder(const std::filesystem::path& directory, const run::Config& co
   snapshot_.items = unit_;
 }
 
-double Recorder::seconds() const { return earlier_seconds_ + seconds_between(start_, Clock::now()); }
+double Recorder::seconds() const {
+  return earlier_seconds_ + seconds_between(start_, Clock::now());
+}
 
 // Images or tokens a second since the last line.
 double Recorder::rate() {

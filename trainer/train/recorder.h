@@ -16,7 +16,8 @@ namespace normball::trainer {
 
 class Recorder {
  public:
-  // Starts the run's files, or goes on after a step of an earlier process that took so many seconds.
+  // Starts the run's files, or goes on after a step of an earlier process that took so many
+  // seconds.
   Recorder(const std::filesystem::path& directory, const run::Config& config, std::string unit,
            std::int64_t steps, run::Progress& progress,
            std::optional<std::int64_t> resume_step = {}, double earlier_seconds = 0);

@@ -22,8 +22,8 @@ fs::path find_checkpoint(const fs::path& run) {
   if (const auto best = store.best()) return *best;
   const auto all = store.list();
   if (all.empty()) {
-    throw std::runtime_error(normball::detail::message("open_run", run.string(),
-                                                       " has no checkpoint yet"));
+    throw std::runtime_error(
+        normball::detail::message("open_run", run.string(), " has no checkpoint yet"));
   }
   return all.back();
 }
@@ -38,8 +38,7 @@ StoredRun open_run(const fs::path& path, std::span<const std::string> settings) 
   }
   StoredRun stored;
   stored.config = run::load_config((run / "config.toml").string(), settings);
-  const auto checkpoint =
-      run::open_checkpoint(is_checkpoint(path) ? path : find_checkpoint(path));
+  const auto checkpoint = run::open_checkpoint(is_checkpoint(path) ? path : find_checkpoint(path));
   use_threads(stored.config.run.threads);
   stored.data = open_data(stored.config);
   stored.model = build_model(stored.config, stored.data->facts());

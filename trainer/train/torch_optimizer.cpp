@@ -103,7 +103,8 @@ void TorchOptimizer::set_steps_taken(std::int64_t steps) {
 
 std::string TorchOptimizer::explain() const {
   std::ostringstream text;
-  for (const auto& parameter : parameters_) text << "  " << parameter.name << "  " << method_ << '\n';
+  for (const auto& parameter : parameters_)
+    text << "  " << parameter.name << "  " << method_ << '\n';
   return text.str();
 }
 

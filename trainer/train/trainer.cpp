@@ -6,9 +6,9 @@
 
 #include "normball/error.h"
 #include "normball/text.h"
-#include "trainer/train/sample.h"
 #include "trainer/train/model_builder.h"
 #include "trainer/train/model_state.h"
+#include "trainer/train/sample.h"
 #include "trainer/train/stop_signal.h"
 
 namespace normball::trainer {
@@ -132,8 +132,8 @@ void Trainer::refuse(const std::string& where) {
     return;
   }
   throw NonFiniteError(normball::detail::message(
-      "train", what, "; the weights are still those of step ", step_, ". Last checkpoint: ",
-      last_checkpoint_.empty() ? "none" : last_checkpoint_.string(),
+      "train", what, "; the weights are still those of step ", step_,
+      ". Last checkpoint: ", last_checkpoint_.empty() ? "none" : last_checkpoint_.string(),
       ". A smaller optimizer.lr may help; run.nonfinite=skip passes over such steps"));
 }
 
@@ -154,15 +154,14 @@ void Trainer::sample_now() {
 void Trainer::save() {
   recorder_->sync();
   const data::DataCursor cursor = data_->cursor();
-  run::CheckpointState state{
-      .step = step_,
-      .cursor = {{"epoch", cursor.epoch},
-                 {"position", cursor.position},
-                 {"items", cursor.items},
-                 {"seed", static_cast<std::int64_t>(cursor.seed)},
-                 {"optimizer_steps", optimizer_->steps_taken()}},
-      .config_digest = run::resume_digest(config_),
-      .notes = {{"seconds", number_text(recorder_->seconds())}}};
+  run::CheckpointState state{.step = step_,
+                             .cursor = {{"epoch", cursor.epoch},
+                                        {"position", cursor.position},
+                                        {"items", cursor.items},
+                                        {"seed", static_cast<std::int64_t>(cursor.seed)},
+                                        {"optimizer_steps", optimizer_->steps_taken()}},
+                             .config_digest = run::resume_digest(config_),
+                             .notes = {{"seconds", number_text(recorder_->seconds())}}};
   if (evaluation_ && std::isfinite(metric_of(*evaluation_))) state.metric = metric_of(*evaluation_);
   const auto model = model_state(*model_), optimizer = optimizer_->state();
   last_checkpoint_ = checkpoints_.save(std::move(state), views_of(model), views_of(optimizer));
@@ -183,7 +182,8 @@ void Trainer::find_checkpoint() {
   const std::string& resume = config_.run.resume;
   if (resume == "never") {
     if (!checkpoints_.list().empty()) {
-      normball::detail::invalid("train", directory_.string(), " already holds a run; --resume goes on "
+      normball::detail::invalid("train", directory_.string(),
+                                " already holds a run; --resume goes on "
                                 "with it, --name starts another one");
     }
     return;
@@ -202,10 +202,10 @@ void Trainer::find_checkpoint() {
 void Trainer::load(const run::Checkpoint& checkpoint) {
   const auto& state = checkpoint.state;
   if (state.config_digest != run::resume_digest(config_)) {
-    normball::detail::invalid("train", checkpoint.path.string(),
-                              " belongs to a run of another configuration:",
-                              conflicts_with(checkpoint.path, config_),
-                              "\nset these back, or start a new run with --name");
+    normball::detail::invalid(
+        "train", checkpoint.path.string(),
+        " belongs to a run of another configuration:", conflicts_with(checkpoint.path, config_),
+        "\nset these back, or start a new run with --name");
   }
   load_tensors(checkpoint.model, model_state(*model_), "the model");
   load_tensors(checkpoint.optimizer, optimizer_->state(), "the optimizer");

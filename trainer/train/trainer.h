@@ -46,7 +46,7 @@ class Trainer {
  private:
   struct Loss {
     double mean = 0;
-    std::int64_t units = 0;             // images or tokens
+    std::int64_t units = 0;               // images or tokens
     std::optional<std::string> bad = {};  // which micro-batch, where it is not finite
   };
 

@@ -19,7 +19,7 @@ struct StepOutcome {
   std::optional<double> pairing = {};  // s; for an unconstrained method the dual norm
   std::optional<double> eta = {};
   std::optional<bool> clipped = {};
-  std::optional<double> gap = {};       // where constrained
+  std::optional<double> gap = {};             // where constrained
   std::optional<std::string> nonfinite = {};  // the first parameter with a bad gradient: no step
 };
 
