@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <iostream>
 #include <memory>
 #include <thread>
@@ -57,10 +58,16 @@ class Progress {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+volatile std::sig_atomic_t interrupted = 0;
+
 void run_prepare(const Options& options) {
   Progress progress;
-  const ShardDescription result =
-      prepare(options.prepare, [&](auto done, auto all) { progress(done, all); });
+  std::signal(SIGINT, [](int) { interrupted = 1; });
+  std::signal(SIGTERM, [](int) { interrupted = 1; });
+  const ShardDescription result = prepare(options.prepare, [&](auto done, auto all) {
+    if (interrupted) throw std::runtime_error("[prepare] interrupted; nothing was written");
+    progress(done, all);
+  });
   std::cout << "written to " << options.prepare.out << " in "
             << format("%.1f s", progress.seconds()) << ": " << result.train_tokens
             << " tokens to train on, " << result.validation_tokens

@@ -362,6 +362,8 @@ TEST(TokenLoaderTest, TheSmallestDataHasOneWindow) {
   expect_invalid(with(9, {.batch = 0, .length = 5}), {"batch"});
   expect_invalid(with(9, {.batch = 1, .length = 0}), {"length"});
   expect_invalid(with(100, {.batch = 1, .length = 5}, {0, 0, 3, 20}), {"20 items", "these are 19"});
+  expect_invalid(with(100, {.batch = 1, .length = 5}, {0, 0, 20, 19}), {"position 20", "19 items"});
+  expect_invalid(with(100, {.batch = 1, .length = 5}, {0, -1, 0, 19}), {"epoch -1"});
 }
 
 TEST(TokenEvaluationTest, TakesAllWindowsOrSpreadsThemEvenly) {

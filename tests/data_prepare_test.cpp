@@ -90,6 +90,8 @@ TEST(PrepareTest, BytePairsBringTheirVocabularyAndSeparateFiles) {
   EXPECT_EQ(in_memory.train.size(), dataset.train.size());
   EXPECT_EQ(in_memory.validation.size(), dataset.validation.size());
 
+  write(directory / "again/vocab.bpe", "a b\n");
+  expect_data_error([&] { load_shards(directory / "again"); }, {"makes 258", "says 263"});
   const TokenDataset no_validation = prepare_with("none", 0, 1);
   EXPECT_EQ(no_validation.validation.size(), 0);
 }

@@ -1,12 +1,11 @@
 #include "trainer/data/atomic_file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -31,17 +30,20 @@ bool write_all(std::span<const std::uint8_t> bytes, const Write& write) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path)
-    : path_(std::move(path)), partial_(path_ + ".partial-XXXXXX") {
-  fd_ = ::mkostemp(partial_.data(), O_CLOEXEC);
+std::string partial_name(const std::string& path) {
+  static std::atomic<int> number{0};
+  return path + ".partial-" + std::to_string(::getpid()) + "-" + std::to_string(number++);
+}
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  do {  // a process of the same number may have died and left its file
+    partial_ = partial_name(path_);
+    fd_ = ::open(partial_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (fd_ < 0 && errno == EEXIST);
   if (fd_ < 0) {
     fail(where, path_, ": cannot be created: ", system_error_text(),
          "; check that the directory exists and is writable");
   }
-  // mkostemp gives 0600; a data file is as readable as any other.
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  if (::fchmod(fd_, 0666 & ~mask) != 0) fail_writing();
 }
 
 AtomicFile::~AtomicFile() {

@@ -10,7 +10,7 @@ namespace normball::data {
 
 class AtomicFile {
  public:
-  // Opens <path>.partial-XXXXXX. Errors are DataError and name the path.
+  // Opens <path>.partial-<process>-<number>. Errors are DataError and name the path.
   explicit AtomicFile(std::string path);
   // Without a commit the file beside is removed and what stood under the name stays.
   ~AtomicFile();
@@ -30,6 +30,9 @@ class AtomicFile {
   std::string partial_;
   int fd_ = -1;
 };
+
+// A name beside the path that no other call, in this process or another, gets.
+std::string partial_name(const std::string& path);
 
 void write_file(const std::string& path, std::string_view text);
 

@@ -76,6 +76,10 @@ void attach(DataCursor& cursor, std::int64_t items) {
     detail::invalid(where, "belongs to data of ", cursor.items, " items, but these are ", items,
                     "; resume with the same data and sequence length");
   }
+  if (cursor.epoch < 0 || cursor.position < 0 || cursor.position > items) {
+    detail::invalid(where, "stands at epoch ", cursor.epoch, ", position ", cursor.position,
+                    ", which is outside the ", items, " items");
+  }
 }
 
 }  // namespace normball::data

@@ -1,8 +1,6 @@
 #include "trainer/data/prepare.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 
 #include "trainer/data/atomic_file.h"
@@ -32,16 +30,13 @@ class PartialDirectory {
       fail(where, final_.string(), ": exists and is not an empty directory; name a new one");
     }
     fs::create_directories(final_.parent_path(), error);
-    partial_ = final_.string() + ".partial-XXXXXX";
-    if (error || ::mkdtemp(partial_.data()) == nullptr) {
-      fail(where, final_.string(),
-           ": cannot be created: ", error ? error.message() : system_error_text(),
-           "; name a directory that can be written");
+    while (!error) {  // a process of the same number may have died and left its directory
+      partial_ = partial_name(final_.string());
+      if (fs::create_directory(partial_, error)) return;
     }
-    fs::permissions(partial_,
-                    fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read |
-                        fs::perms::others_exec,
-                    fs::perm_options::add, error);
+    partial_.clear();
+    fail(where, final_.string(), ": cannot be created: ", error.message(),
+         "; name a directory that can be written");
   }
   ~PartialDirectory() {
     std::error_code ignored;

@@ -57,7 +57,12 @@ std::optional<Tokenizer> tokenizer_of(const ShardDescription& description,
   if (description.tokenizer == "bytes") return Tokenizer::bytes();
   std::error_code ignored;
   if (!fs::exists(fs::path(directory) / "vocab.bpe", ignored)) return std::nullopt;
-  return Tokenizer::gpt2(directory);
+  const Tokenizer tokenizer = Tokenizer::gpt2(directory);
+  if (tokenizer.vocabulary() != description.vocabulary) {
+    fail("load_shards", directory, ": vocab.bpe makes ", tokenizer.vocabulary(),
+         " tokens, but dataset.json says ", description.vocabulary, "; prepare the data again");
+  }
+  return tokenizer;
 }
 
 void check_count(const std::string& directory, const char* part, std::int64_t found,

@@ -130,7 +130,7 @@ std::vector<std::string> find_shards(const std::string& path, const std::string&
       fail("find_shards", path, ": has no ", part.empty() ? "" : "file named *" + part,
            part.empty() ? ".bin file" : "*.bin", "; make shards with `normball data prepare`");
     }
-  } else if (path.find_first_of("*?[") != std::string::npos) {
+  } else if (path.find_first_of("*?[") != std::string::npos && !fs::exists(path, ignored)) {
     const Glob matches(path);
     for (size_t i = 0; matches.status == 0 && i < matches.result.gl_pathc; ++i) {
       files.emplace_back(matches.result.gl_pathv[i]);
