@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <utility>
 
 struct NetImpl : torch::nn::Module {
   NetImpl() {
@@ -30,17 +29,16 @@ std::pair<torch::Tensor, torch::Tensor> make_batch(int64_t n) {
   const auto x = torch::arange(16.0f).view({1, 1, 1, 16}), y = x.transpose(2, 3);
   const auto phase = 2 * M_PI * torch::rand({n, 1, 1, 1});
   const auto stripes = torch::sin(1.5 * (x * torch::cos(angle) + y * torch::sin(angle)) + phase);
-  return {stripes + 0.5 * torch::randn({n, 1, 16, 16}), labels};
+  return {stripes + torch::randn({n, 1, 16, 16}), labels};
 }
 
 int main() {
   torch::manual_seed(1);
   Net net;
-
   // lr is the longest step relative to the balls; radii are the balls' sizes by role.
   const normball::RoleRadii radii{.input = 5, .hidden = 5, .output = 50, .bias = 1};
   normball::optim::ClippedScion optimizer(
-      *net, normball::optim::ClippedScionOptions(0.03).alpha(0.3).rho(2).radii(radii));
+      *net, normball::optim::ClippedScionOptions(0.03).alpha(0.3).rho(0.5).radii(radii));
   std::printf("%s", optimizer.explain(*net).c_str());  // which norm each parameter has, and why
   torch::optim::StepLR scheduler(optimizer, /*step_size=*/100, /*gamma=*/0.3);
 
@@ -52,7 +50,7 @@ int main() {
     optimizer.step();
     scheduler.step();
     const auto& report = optimizer.report();
-    if (step % 40 == 0) {
+    if (step % 20 == 0) {
       std::printf("step %3d  loss %.3f  s %6.2f  eta %.2f%s\n", step, loss.item<double>(),
                   report.pairing, report.eta, report.clipped ? "  clipped" : "");
     }

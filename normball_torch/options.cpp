@@ -66,7 +66,10 @@ void NormBallOptions::serialize(InputArchive& archive) {
 }
 
 double NormBallOptions::get_lr() const {
-  if (!lr()) detail::invalid("NormBallOptions::get_lr", "this group has no lr yet");
+  if (!lr())
+    detail::invalid("NormBallOptions::get_lr",
+                    "this group has no lr yet: give it one, or step once and it "
+                    "has the optimizer's");
   return *lr();
 }
 
