@@ -83,6 +83,20 @@ Norm parse_norm(std::string_view text) {
   return norm;
 }
 
+Role parse_role(std::string_view text) {
+  for (const auto& [name, role] : roles) {
+    if (text == name) return role;
+  }
+  std::array<std::string_view, roles.size()> names;
+  std::ranges::transform(roles, names.begin(), &std::pair<std::string_view, Role>::first);
+  detail::invalid("parse_role", unknown_name("role", text, names));
+}
+
+std::string to_string(Role role) {
+  return std::string(
+      std::ranges::find(roles, role, &std::pair<std::string_view, Role>::second)->first);
+}
+
 std::string to_string(const Norm& norm) {
   struct Printer {
     std::string operator()(const Auto&) const { return "auto"; }

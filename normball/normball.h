@@ -110,6 +110,7 @@ normball_status normball_dual_norm(const char* norm, normball_dtype dtype, const
 #include "normball/polar.h"
 #include "normball/product_norm.h"
 #include "normball/random.h"
+#include "normball/routing.h"
 #include "normball/schedule.h"
 #include "normball/shape.h"
 #include "normball/step_rule.h"

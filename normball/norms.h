@@ -99,6 +99,10 @@ enum class Role { Input, OneHot, Hidden, Output, Bias };
 // Output: Sign / fan-in. Bias: Rms.
 Norm norm_for(Role role);
 
+// "input", "onehot", "hidden", "output" or "bias".
+Role parse_role(std::string_view text);
+std::string to_string(Role role);
+
 // "spectral", "spectral(input)", "spectral(onehot, transposed, solver=muon)", "sign", "sign(unit)",
 // "row", "col(transposed)", "rms", "euclidean" (or "frobenius"), "auto"; or a role: "input",
 // "onehot", "hidden", "output", "bias".

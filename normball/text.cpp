@@ -34,10 +34,15 @@ std::vector<std::string_view> split(std::string_view text) {
   return parts;
 }
 
+// A * in a stands for any part of b.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == '*') {
+      for (size_t j = 0; j < b.size(); ++j) row[j + 1] = std::min(row[j + 1], row[j]);
+      continue;
+    }
     size_t diagonal = std::exchange(row[0], i + 1);
     for (size_t j = 0; j < b.size(); ++j) {
       const size_t substitute = diagonal + (a[i] == b[j] ? 0 : 1);
@@ -127,13 +132,18 @@ std::string list_of(std::span<const std::string_view> names) {
   return text;
 }
 
+std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known) {
+  const auto nearest = std::ranges::min_element(
+      known, {}, [&](std::string_view candidate) { return edit_distance(name, candidate); });
+  return nearest == known.end() ? std::string_view() : *nearest;
+}
+
 std::string unknown_name(std::string_view what, std::string_view name,
                          std::span<const std::string_view> known) {
   std::string text = "unknown " + std::string(what) + " '" + std::string(name) + "'";
-  const auto nearest = std::ranges::min_element(
-      known, {}, [&](std::string_view candidate) { return edit_distance(name, candidate); });
-  if (nearest != known.end() && edit_distance(name, *nearest) <= 1 + nearest->size() / 3) {
-    text += "; did you mean '" + std::string(*nearest) + "'?";
+  const auto nearest = nearest_name(name, known);
+  if (!nearest.empty() && edit_distance(name, nearest) <= 1 + nearest.size() / 3) {
+    text += "; did you mean '" + std::string(nearest) + "'?";
   } else {
     text += '.';
   }

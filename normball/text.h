@@ -37,6 +37,9 @@ std::string number_text(double value);
 // "a, b or c"
 std::string list_of(std::span<const std::string_view> names);
 
+// The known name that takes the fewest edits; a * in `name` stands for anything. Empty if none.
+std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known);
+
 // "unknown norm 'spektral'; did you mean 'spectral'? Known: ..."
 std::string unknown_name(std::string_view what, std::string_view name,
                          std::span<const std::string_view> known);

@@ -1,0 +1,145 @@
+// Which norm and radius each parameter of a model gets, and why.
+//
+// A model's parameters come with names, dimensions and, where the caller knows it, what they do.
+// What a rule or the parameter's group says wins; the rest is chosen by kind and shape:
+//
+//   vector, bias, normalization gain, position or class embedding   Rms
+//   matrix, convolution                                             Spectral
+//   first convolution, on at most 4 channels                        Spectral, image input
+//   depthwise convolution                                           RowNorm
+//   embedding                                                       ColNorm, transposed
+//   output head; embedding tied to it                               Sign
+//
+// A parameter may be several matrices (fused QKV, heads, experts): each is a layer of its own.
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "normball/product_norm.h"
+
+namespace normball {
+
+// What a parameter is, as far as the caller knows; names help where it is Unknown.
+enum class Kind {
+  Unknown,
+  Linear,         // (out, in); with more dimensions in front: stacked
+  Conv,           // (out, in, k...)
+  Depthwise,      // (channels, 1, k...)
+  ConvTranspose,  // (in, out, k...)
+  Embedding,      // (vocabulary, width)
+  Position,       // position or class embeddings, added to activations
+  Gain,           // of a normalization
+  Bias,
+  Output,  // the output head, (classes, in)
+};
+
+// "unknown", "linear", "conv", "depthwise", "conv_transpose", "embedding", "position", "norm",
+// "bias", "output".
+Kind parse_kind(std::string_view text);
+std::string to_string(Kind kind);
+
+// Cuts a matrix into blocks of rows or of columns.
+struct Split {
+  bool columns = false;
+  std::vector<Index> parts = {1};  // one number: as many equal parts; several: their sizes
+
+  friend bool operator==(const Split&, const Split&) = default;
+};
+
+// "3" or "rows(3)" (fused QKV), "rows(768, 256, 256)" (fewer key heads), "columns(12)" (by head).
+Split parse_split(std::string_view text);
+std::string to_string(const Split& split);
+
+// What a rule or a group says; what it leaves out is chosen.
+struct Assignment {
+  std::optional<Norm> norm = {};  // Auto leaves the choice to routing
+  std::optional<Role> role = {};  // its norm, and which default radius
+  std::optional<double> radius = {};
+  std::optional<Split> split = {};
+  std::optional<int> batch = {};  // leading dimensions that count matrices (experts)
+};
+
+struct ParameterInfo {
+  std::string name;
+  std::vector<Index> dimensions;
+  Kind kind = Kind::Unknown;
+  const void* identity = nullptr;  // its data: tied weights have the same
+  bool requires_grad = true;
+  bool in_group = true;   // false: the model has it, the optimizer does not
+  Assignment given = {};  // by its group
+};
+
+// Names are matched with *, ? and [...], as file names are; * also matches dots. Later rules win.
+struct RoutingRule {
+  std::string pattern;
+  Assignment then;
+};
+
+// The radius of a parameter by its role, where neither a rule nor its group gives one.
+struct RoleRadii {
+  double input = 1, onehot = 1, hidden = 1, output = 1, bias = 1;
+
+  double of(Role role) const;
+};
+
+struct RoutingOptions {
+  std::vector<RoutingRule> rules = {};
+  RoleRadii radii = {};
+  PolarSolver solver = ExactPolar{};  // of the spectral norms that routing chooses
+  double grad_clip = 0;               // the norm to which the caller clips gradients, 0: not at all
+};
+
+// A matrix within a contiguous parameter: element (i, j) is data[offset + i * stride + j].
+struct Block {
+  std::string name;  // the parameter's, with [i] where there are several
+  Index offset = 0;
+  Index stride = 0;
+  Shape shape = {};
+};
+
+struct Route {
+  std::string name;
+  std::vector<Index> dimensions;
+  std::vector<Block> blocks = {};  // none: it takes no part
+  Role role = Role::Hidden;
+  Norm norm = Auto{};  // never Auto where there are blocks
+  double radius = 1;
+  std::string why = {};
+  std::optional<size_t> tied_to = {};  // the route that holds the same memory
+};
+
+struct Routing {
+  std::vector<Route> routes;  // one for each parameter, in order
+  std::vector<std::string> warnings;
+
+  // The layers for an Optimizer: every block of every route, in order.
+  std::vector<Layer> layers() const;
+  // A table (parameter, shape, norm, radius, why), then the warnings.
+  std::string explain() const;
+};
+
+// Throws std::invalid_argument for a pattern that matches nothing (naming the nearest parameter),
+// two parameters of one name, a radius that is not positive, and splits that do not fit.
+Routing route(std::span<const ParameterInfo> parameters, const RoutingOptions& options = {});
+
+namespace detail {
+
+// Kind by name and dimensions, e.g. "transformer.wte.weight" -> Embedding.
+Kind guess_kind(std::string_view name, std::span<const Index> dimensions);
+// The part of the name that says so: "wte".
+std::string own_name(std::string_view name);
+
+// The matrices of a parameter. `batch` leading dimensions count them, `split` cuts each.
+std::vector<Block> cut_blocks(const std::string& name, std::span<const Index> dimensions, int batch,
+                              const Split& split);
+
+// "64x3x3x3", or "scalar".
+std::string dimensions_text(std::span<const Index> dimensions);
+
+}  // namespace detail
+}  // namespace normball

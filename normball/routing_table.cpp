@@ -1,0 +1,63 @@
+// Routing for people: a table and the warnings.
+#include <algorithm>
+#include <array>
+
+#include "normball/routing.h"
+#include "normball/text.h"
+
+namespace normball {
+namespace {
+
+using Row = std::array<std::string, 5>;
+
+std::string shape_text(const Route& route) {
+  std::string text = detail::dimensions_text(route.dimensions);
+  if (route.blocks.size() < 2) return text;
+  const Shape& first = route.blocks[0].shape;
+  const bool same =
+      std::ranges::all_of(route.blocks, [&](const Block& block) { return block.shape == first; });
+  text += " = " + std::to_string(route.blocks.size()) + " of ";
+  return text + (same ? std::to_string(first.rows) + "x" + std::to_string(first.cols) : "several");
+}
+
+Row row_of(const Route& route) {
+  if (route.blocks.empty()) return {route.name, shape_text(route), "-", "-", route.why};
+  return {route.name, shape_text(route), to_string(route.norm), number_text(route.radius),
+          route.why};
+}
+
+}  // namespace
+
+std::string Routing::explain() const {
+  std::vector<Row> rows = {{"parameter", "shape", "norm", "radius", "why"}};
+  for (const auto& route : routes) rows.push_back(row_of(route));
+  std::array<size_t, 5> widths = {};
+  for (const auto& row : rows) {
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    for (size_t c = 0; c + 1 < row.size(); ++c) {
+      text += row[c] + std::string(widths[c] - row[c].size() + 2, ' ');
+    }
+    text += row.back() + '\n';
+  }
+  for (const auto& warning : warnings) text += "warning: " + warning + '\n';
+  return text;
+}
+
+std::vector<Layer> Routing::layers() const {
+  std::vector<Layer> result;
+  for (const auto& route : routes) {
+    for (const auto& block : route.blocks) {
+      Layer& layer = result.emplace_back();
+      layer.name = block.name;
+      layer.shape = block.shape;
+      layer.norm = route.norm;
+      layer.radius = route.radius;
+    }
+  }
+  return result;
+}
+
+}  // namespace normball
