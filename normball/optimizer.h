@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -102,7 +103,10 @@ class Optimizer {
   void load_state(std::span<const NamedBuffer<const T>> buffers, std::int64_t steps_taken);
   std::int64_t steps_taken() const { return step_; }
 
+  // What may change between steps; a bad value changes nothing.
   void set_lr(Schedule lr);
+  void set_alpha(Schedule alpha);
+  void set_rule(StepRule rule);
   const Method& method() const { return method_; }
   const std::vector<Layer>& layers() const { return layers_; }
 
@@ -149,6 +153,7 @@ class Optimizer {
   void for_each_piece(const Body& body);
   void even_out_workspaces();
   double alpha_at(std::int64_t step) const;
+  void change(const std::function<void(Method&)>& edit);
 
   Method method_;
   std::vector<Layer> layers_;

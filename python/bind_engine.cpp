@@ -62,6 +62,12 @@ class Engine {
     return {report.pairing, report.direction_norm};
   }
 
+  // Another alpha or rho of the same method.
+  void set_method(const Method& method) {
+    optimizer_.set_alpha(method.alpha);
+    optimizer_.set_rule(method.rule);
+  }
+
   void apply(double eta) {
     const py::gil_scoped_release release;
     report_ = &optimizer_.apply(eta);
@@ -113,6 +119,7 @@ void bind_type(py::module_& module, const char* name) {
            py::arg("routes"), py::kw_only(), py::arg("threads") = 0,
            py::arg("overwrite_gradients") = false, py::arg("weight_norms") = false)
       .def("prepare", &Engine<T>::prepare, py::arg("tensors"))
+      .def("set_method", &Engine<T>::set_method, py::arg("method"))
       .def("apply", &Engine<T>::apply, py::arg("eta"))
       .def("abandon", &Engine<T>::abandon)
       .def("layers", &Engine<T>::layers)

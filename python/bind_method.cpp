@@ -40,10 +40,9 @@ void bind_method(py::module_& module) {
       .def_property_readonly("rule", [](const Method& m) { return to_string(m.rule); })
       .def_property_readonly("alpha", [](const Method& m) { return m.alpha.value; })
       .def_property_readonly("rho", [](const Method& m) { return rho(m.rule); })
-      .def_property_readonly("norm",
-                             [](const Method& m) {
-                               return m.norm ? std::optional(to_string(*m.norm)) : std::nullopt;
-                             })
+      .def_property_readonly(
+          "norm",
+          [](const Method& m) { return m.norm ? std::optional(to_string(*m.norm)) : std::nullopt; })
       .def_readonly("radius", &Method::radius)
       .def_property_readonly("max_eta", [](const Method& m) { return max_eta(m.rule); })
       .def_property_readonly("needs_direction_norm",

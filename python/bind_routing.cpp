@@ -89,6 +89,9 @@ void bind_routing(py::module_& module) {
       .def_readonly("routes", &Routing::routes)
       .def_readonly("warnings", &Routing::warnings)
       .def("explain", &Routing::explain);
+  module.def("guess_kind", [](const std::string& name, const std::vector<Index>& dimensions) {
+    return to_string(detail::guess_kind(name, dimensions));
+  });
   module.def("route", &route_parameters, py::arg("parameters"), py::kw_only(),
              py::arg("rules") = std::vector<std::pair<std::string, Assignment>>{},
              py::arg("radii") = std::map<std::string, double>{}, py::arg("solver") = "exact",

@@ -169,6 +169,9 @@ class FallbackPart:
                                                     for layer in self._live]))
         return sum(weight_pairings) + total, length
 
+    def set_method(self, method: _core.Method) -> None:
+        self._method = method
+
     def apply(self, eta: float) -> None:
         """W <- W - gamma eta v"""
         step = eta / self._method.rho

@@ -98,6 +98,9 @@ class NativePart:
             tensors.append((parameter.data_ptr(), gradient.data_ptr(), self._momentum(parameter).data_ptr(), lr, True))
         return self._engine.prepare(tensors)
 
+    def set_method(self, method: _core.Method) -> None:
+        self._engine.set_method(method)
+
     def apply(self, eta: float) -> None:
         """W <- W - gamma eta v"""
         self._engine.apply(eta)

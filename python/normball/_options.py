@@ -13,6 +13,8 @@ from . import _core
 # agree; a schedule for alpha sets it in all groups.
 SHARED = ("method", "alpha", "rho", "beta", "l0", "l1", "short_step", "maximize", "nonfinite", "rules", "radii",
           "solver", "step")
+# Of these, what a schedule may change without new routes and buffers.
+NUMBERS = ("alpha", "rho", "l0", "l1", "short_step")
 OWN = ("lr", "norm", "role", "radius", "split", "batch", "names", "kinds")
 ASSIGNED = ("norm", "role", "radius", "split", "batch")
 _METHOD_OPTIONS = ("rho", "beta", "l0", "l1")

@@ -125,6 +125,7 @@ class NormBall(torch.optim.Optimizer):
         """Drops what follows from the groups and the state; the next step makes it again."""
         self._parts: List[Union[NativePart, FallbackPart]] = []
         self._snapshot: Any = None
+        self._numbers: Any = None
         self.report = None
 
     def __getstate__(self) -> Dict[str, Any]:
@@ -211,22 +212,33 @@ class NormBall(torch.optim.Optimizer):
                                  f"parameter is {list(parameter.shape)}")
 
     def _take_snapshot(self) -> List[Any]:
-        """All that the routes and parts depend on."""
+        """All that routes and buffers depend on."""
         snapshot: List[Any] = []
         for group in self.param_groups:
-            snapshot.append([group[key] for key in _options.SHARED if key != "step"])
+            snapshot.append([group[key] for key in _options.SHARED if key != "step" and key not in _options.NUMBERS])
             snapshot.append([group[key] for key in _options.OWN if key != "lr"])
             snapshot.append([(id(p), p.dtype, p.device, p.shape, p.stride(), p.requires_grad) for p in group["params"]])
         return snapshot
 
-    def _prepare_parts(self) -> None:
-        """Routes the parameters and hands each to the core or to torch operations, if anything has changed."""
+    def _refresh(self) -> _core.Method:
+        """The method as the groups have it now; makes the parts again if that or a tensor's form has changed."""
         snapshot = self._take_snapshot()
-        if snapshot == self._snapshot:
-            return
+        numbers = [[group[key] for key in _options.NUMBERS] for group in self.param_groups]
+        if snapshot == self._snapshot and numbers == self._numbers:
+            return self._current
         where = type(self).__name__
         _options.check_agreement(where, self.param_groups)
         method = _options.check_shared(where, self.param_groups[0])
+        if snapshot != self._snapshot:
+            self._make_parts(method)
+            self._snapshot = copy.deepcopy(snapshot)
+        for part in self._parts:
+            part.set_method(method)
+        self._current, self._numbers = method, numbers
+        return method
+
+    def _make_parts(self, method: _core.Method) -> None:
+        """Hands each parameter to the core or to torch operations."""
         owners = [(p, index) for index, group in enumerate(self.param_groups) for p in group["params"]]
         native: Dict[torch.dtype, List[Entry]] = {}
         fallback: List[Entry] = []
@@ -243,8 +255,6 @@ class NormBall(torch.optim.Optimizer):
                                   self._execution["overwrite_gradients"], reports) for entries in native.values()]
         if fallback:
             self._parts.append(FallbackPart(method, fallback, self.state, reports))
-        self._current = method
-        self._snapshot = copy.deepcopy(snapshot)
 
     def _gradient(self, entry: Entry) -> Optional[torch.Tensor]:
         gradient = entry.parameter.grad
@@ -269,8 +279,7 @@ class NormBall(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._prepare_parts()
-        method = self._current
+        method = self._refresh()
         lrs = [_options.check_lr(type(self).__name__, method, group, index)
                for index, group in enumerate(self.param_groups)]
         gradients = [[self._gradient(entry) for entry in part.entries] for part in self._parts]
