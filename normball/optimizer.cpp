@@ -469,11 +469,26 @@ void Optimizer<T>::set_steps_taken(std::int64_t steps) {
 }
 
 template <class T>
-void Optimizer<T>::set_lr(Schedule lr) {
+void Optimizer<T>::change(const std::function<void(Method&)>& edit) {
   Method changed = method_;
-  changed.lr = lr;
+  edit(changed);
   validate(changed);
-  method_.lr = lr;
+  method_ = std::move(changed);
+}
+
+template <class T>
+void Optimizer<T>::set_lr(Schedule lr) {
+  change([&](Method& method) { method.lr = lr; });
+}
+
+template <class T>
+void Optimizer<T>::set_alpha(Schedule alpha) {
+  change([&](Method& method) { method.alpha = alpha; });
+}
+
+template <class T>
+void Optimizer<T>::set_rule(StepRule rule) {
+  change([&](Method& method) { method.rule = rule; });
 }
 
 template class Optimizer<float>;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -105,7 +106,10 @@ class Optimizer {
   // For a caller that put the state back in place itself.
   void set_steps_taken(std::int64_t steps);
 
+  // What may change between steps; a bad value changes nothing.
   void set_lr(Schedule lr);
+  void set_alpha(Schedule alpha);
+  void set_rule(StepRule rule);
   const Method& method() const { return method_; }
   const std::vector<Layer>& layers() const { return layers_; }
 
@@ -152,6 +156,7 @@ class Optimizer {
   void for_each_piece(const Body& body);
   void even_out_workspaces();
   double alpha_at(std::int64_t step) const;
+  void change(const std::function<void(Method&)>& edit);
 
   Method method_;
   std::vector<Layer> layers_;

@@ -155,6 +155,26 @@ TEST(Constrained, StepsThatCouldLeaveTheBallAreRefused) {
   EXPECT_EQ(optimizer.method().lr, Schedule(1));
 }
 
+TEST(Optimizer, AlphaAndRuleMayChangeBetweenSteps) {
+  Net changed(every_norm()), fresh(every_norm());
+  Optimizer<double> optimizer(ggnc(0.1, 1e9, 0.5), changed.layers);
+  Optimizer<double> start(ggnc(0.1, 1e9, 0.5), fresh.layers),
+      other(ggnc(0.1, 3, 0.2), fresh.layers);
+  optimizer.step(changed.parameters());
+  start.step(fresh.parameters());
+  std::vector<NamedBuffer<const double>> state;
+  for (const auto& buffer : start.state()) state.push_back({buffer.name, buffer.view});
+  other.load_state(state, 1);
+  optimizer.set_alpha(0.2);
+  optimizer.set_rule(Clipped{3});
+  EXPECT_EQ(optimizer.step(changed.parameters()).pairing, other.step(fresh.parameters()).pairing);
+  EXPECT_EQ(changed.weights, fresh.weights);
+  expect_invalid([&] { optimizer.set_alpha(0); }, {"[Method]", "alpha"});
+  expect_invalid([&] { optimizer.set_rule(Clipped{-1}); }, {"[Clipped]", "-1"});
+  EXPECT_EQ(optimizer.method().alpha, Schedule(0.2));
+  EXPECT_EQ(optimizer.method().rule, StepRule(Clipped{3}));
+}
+
 TEST(Optimizer, ZeroGradientsChangeNothing) {
   for (const auto name : method_names()) {
     Net net(every_norm());

@@ -1,0 +1,137 @@
+// The core's optimizer on tensors given by address: momentum, weights and gradients stay the
+// caller's.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <tuple>
+
+#include "normball/optimizer.h"
+#include "normball/routing.h"
+#include "python/bindings.h"
+
+namespace normball::python {
+namespace {
+
+namespace py = pybind11;
+
+// Addresses of weight, gradient and momentum, the lr, and whether there is a gradient.
+using Tensors = std::tuple<std::uintptr_t, std::uintptr_t, std::uintptr_t, double, bool>;
+
+template <class T>
+MatrixView<T> view(std::uintptr_t address, const Block& block) {
+  T* data = reinterpret_cast<T*>(address);
+  return {data == nullptr ? data : data + block.offset, block.shape.rows, block.shape.cols,
+          block.stride};
+}
+
+std::vector<Layer> layers_of(const std::vector<Route>& routes) {
+  return Routing{.routes = routes, .warnings = {}}.layers();
+}
+
+template <class T>
+class Engine {
+ public:
+  Engine(const Method& method, std::vector<Route> routes, int threads, bool overwrite_gradients,
+         bool weight_norms)
+      : routes_(std::move(routes)),
+        optimizer_(method, layers_of(routes_),
+                   {.threads = threads,
+                    .overwrite_gradients = overwrite_gradients,
+                    .external_momentum = true,
+                    .report_weight_norms = weight_norms}) {}
+
+  // (s of these layers, ‖v‖ of these layers where the rule needs it)
+  std::pair<double, double> prepare(const std::vector<Tensors>& tensors) {
+    if (tensors.size() != routes_.size()) {
+      throw std::invalid_argument("[Engine] got " + std::to_string(tensors.size()) +
+                                  " parameters for " + std::to_string(routes_.size()));
+    }
+    const py::gil_scoped_release release;
+    parameters_.clear();
+    for (size_t i = 0; i < routes_.size(); ++i) {
+      const auto& [weight, gradient, momentum, lr, has_gradient] = tensors[i];
+      for (const auto& block : routes_[i].blocks) {
+        parameters_.push_back({.weight = view<T>(weight, block),
+                               .gradient = view<T>(gradient, block),
+                               .has_gradient = has_gradient,
+                               .momentum = view<T>(momentum, block),
+                               .lr_factor = lr});
+      }
+    }
+    const StepReport& report = optimizer_.prepare(parameters_);
+    return {report.pairing, report.direction_norm};
+  }
+
+  // Another alpha or rho of the same method.
+  void set_method(const Method& method) {
+    optimizer_.set_alpha(method.alpha);
+    optimizer_.set_rule(method.rule);
+  }
+
+  void apply(double eta) {
+    const py::gil_scoped_release release;
+    report_ = &optimizer_.apply(eta);
+  }
+
+  void abandon() { optimizer_.abandon(); }
+
+  // (name, pairing, dual norm, weight norm) of each layer in the last step.
+  std::vector<std::tuple<std::string, double, double, double>> layers() const {
+    std::vector<std::tuple<std::string, double, double, double>> result;
+    for (size_t l = 0; report_ != nullptr && l < report_->layers.size(); ++l) {
+      const LayerReport& layer = report_->layers[l];
+      result.emplace_back(optimizer_.layers()[l].name, layer.pairing, layer.dual_norm,
+                          layer.weight_norm);
+    }
+    return result;
+  }
+
+  // The bases of the power iteration, in place: "basis.<layer>" -> array.
+  static py::dict bases(const py::object& self) {
+    py::dict result;
+    for (const auto& buffer : self.cast<Engine&>().optimizer_.state()) {
+      const auto& v = buffer.view;
+      result[py::str(buffer.name)] = py::array_t<T>({v.rows, v.cols}, v.data, self);
+    }
+    return result;
+  }
+
+  void load_bases(const std::map<std::string, py::array_t<T, py::array::c_style>>& arrays) {
+    std::vector<NamedBuffer<const T>> buffers;
+    for (const auto& [name, array] : arrays) {
+      if (array.ndim() != 2) throw std::invalid_argument("[load_bases] a basis is a matrix");
+      buffers.push_back({name, {array.data(), array.shape(0), array.shape(1)}});
+    }
+    optimizer_.load_state(buffers, 0);
+  }
+
+ private:
+  std::vector<Route> routes_;
+  Optimizer<T> optimizer_;
+  std::vector<Parameter<T>> parameters_;
+  const StepReport* report_ = nullptr;
+};
+
+template <class T>
+void bind_type(py::module_& module, const char* name) {
+  py::class_<Engine<T>>(module, name)
+      .def(py::init<const Method&, std::vector<Route>, int, bool, bool>(), py::arg("method"),
+           py::arg("routes"), py::kw_only(), py::arg("threads") = 0,
+           py::arg("overwrite_gradients") = false, py::arg("weight_norms") = false)
+      .def("prepare", &Engine<T>::prepare, py::arg("tensors"))
+      .def("set_method", &Engine<T>::set_method, py::arg("method"))
+      .def("apply", &Engine<T>::apply, py::arg("eta"))
+      .def("abandon", &Engine<T>::abandon)
+      .def("layers", &Engine<T>::layers)
+      .def("bases", &Engine<T>::bases)
+      .def("load_bases", &Engine<T>::load_bases, py::arg("arrays"));
+}
+
+}  // namespace
+
+void bind_engine(py::module_& module) {
+  bind_type<float>(module, "Engine32");
+  bind_type<double>(module, "Engine64");
+}
+
+}  // namespace normball::python

@@ -1,0 +1,74 @@
+// Methods by name, and the one place where s becomes eta.
+#include <pybind11/stl.h>
+
+#include <optional>
+
+#include "normball/method.h"
+#include "python/bindings.h"
+
+namespace normball::python {
+namespace {
+
+namespace py = pybind11;
+
+// lr stays 1 here: every parameter brings its group's lr as its lr factor.
+Method method_by_name(const std::string& name, double alpha, std::optional<double> rho,
+                      std::optional<double> beta, std::optional<double> l0,
+                      std::optional<double> l1, const std::string& short_step) {
+  return make_method(name, {.lr = 1,
+                            .alpha = alpha,
+                            .rho = rho,
+                            .beta = beta,
+                            .l0 = l0,
+                            .l1 = l1,
+                            .short_step = parse_short_step(short_step)});
+}
+
+// Throws the core's error where the method cannot take this lr.
+void check_lr(const Method& method, double lr) {
+  Method changed = method;
+  changed.lr = lr;
+  validate(changed);
+}
+
+}  // namespace
+
+void bind_method(py::module_& module) {
+  py::class_<Method>(module, "Method")
+      .def_readonly("name", &Method::name)
+      .def_readonly("constrained", &Method::constrained)
+      .def_property_readonly("rule", [](const Method& m) { return to_string(m.rule); })
+      .def_property_readonly("alpha", [](const Method& m) { return m.alpha.value; })
+      .def_property_readonly("rho", [](const Method& m) { return rho(m.rule); })
+      .def_property_readonly(
+          "norm",
+          [](const Method& m) { return m.norm ? std::optional(to_string(*m.norm)) : std::nullopt; })
+      .def_readonly("radius", &Method::radius)
+      .def_property_readonly("max_eta", [](const Method& m) { return max_eta(m.rule); })
+      .def_property_readonly("needs_direction_norm",
+                             [](const Method& m) { return needs_direction_norm(m.rule); })
+      .def("check_lr", &check_lr)
+      .def("eta",
+           [](const Method& m, double pairing, double direction_norm, std::int64_t step) {
+             return eta(m.rule,
+                        {.pairing = pairing, .direction_norm = direction_norm, .step = step});
+           })
+      .def("combine_duals",
+           [](const Method& m, const std::vector<double>& duals) {
+             std::vector<double> shares(duals.size());
+             const double dual = combine_duals(m.combination, duals, shares);
+             return std::make_pair(dual, shares);
+           })
+      .def("combine_norms", [](const Method& m, const std::vector<double>& norms) {
+        return combine_norms(m.combination, norms);
+      });
+  module.def("make_method", &method_by_name, py::arg("name"), py::kw_only(), py::arg("alpha") = 1.0,
+             py::arg("rho") = py::none(), py::arg("beta") = py::none(), py::arg("l0") = py::none(),
+             py::arg("l1") = py::none(), py::arg("short_step") = "plain");
+  module.def("method_names", [] {
+    const auto names = method_names();
+    return std::vector<std::string>(names.begin(), names.end());
+  });
+}
+
+}  // namespace normball::python

@@ -1,0 +1,162 @@
+// Norms on NumPy arrays, and what the torch operations need to compute the same.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+
+#include "normball/error.h"
+#include "normball/norms.h"
+#include "python/bindings.h"
+
+namespace normball::python {
+namespace {
+
+namespace py = pybind11;
+
+template <class T>
+using Array = py::array_t<T, py::array::c_style>;
+
+template <class T>
+Shape shape_of(const Array<T>& array) {
+  const std::vector<Index> dimensions(array.shape(), array.shape() + array.ndim());
+  return flatten(dimensions);
+}
+
+Norm norm_from(const std::string& text, const std::optional<std::string>& solver) {
+  Norm norm = parse_norm(text);
+  if (!solver) return norm;
+  if (std::holds_alternative<Auto>(norm)) norm = Spectral{};
+  auto* spectral = std::get_if<Spectral>(&norm);
+  if (spectral == nullptr) {
+    detail::invalid("norm", "only the spectral norm has a solver; '", text, "' with solver '",
+                    *solver, "'");
+  }
+  spectral->solver = parse_polar_solver(*solver);
+  return norm;
+}
+
+// A vector has no polar factor to solve for: its solver is left out.
+Norm norm_on(const Shape& shape, const std::string& text,
+             const std::optional<std::string>& solver) {
+  const bool vector = shape.rank <= 1 && std::holds_alternative<Auto>(parse_norm(text));
+  if (vector && solver) parse_polar_solver(*solver);
+  return norm_from(text, vector ? std::nullopt : solver);
+}
+
+template <class T, class Operation>
+Array<T> to_array(const Array<T>& d, const std::string& text,
+                  const std::optional<std::string>& solver, const Operation& operation) {
+  const Shape shape = shape_of(d);
+  const Norm norm = norm_on(shape, text, solver);
+  Array<T> out(std::vector<py::ssize_t>(d.shape(), d.shape() + d.ndim()));
+  const ConstMatrixView<T> from(d.data(), shape.rows, shape.cols);
+  const MatrixView<T> to(out.mutable_data(), shape.rows, shape.cols);
+  const py::gil_scoped_release release;
+  operation(norm, from, to, shape);
+  return out;
+}
+
+template <class T, class Operation>
+double to_number(const Array<T>& x, const std::string& text, const Operation& operation) {
+  const Shape shape = shape_of(x);
+  const Norm norm = parse_norm(text);
+  const ConstMatrixView<T> view(x.data(), shape.rows, shape.cols);
+  const py::gil_scoped_release release;
+  return operation(norm, view, shape);
+}
+
+template <class T>
+void bind_type(py::module_& module) {
+  using Text = std::string;
+  using Solver = std::optional<std::string>;
+  module.def(
+      "lmo",
+      [](const Array<T>& d, const Text& text, const Solver& solver) {
+        return to_array(d, text, solver, [](const auto& norm, auto from, auto to, auto& shape) {
+          lmo<T>(norm, from, to, &shape);
+        });
+      },
+      py::arg("d").noconvert(), py::arg("norm"), py::arg("solver"));
+  module.def(
+      "sharp",
+      [](const Array<T>& d, const Text& text, const Solver& solver) {
+        return to_array(d, text, solver, [](const auto& norm, auto from, auto to, auto& shape) {
+          sharp<T>(norm, from, to, &shape);
+        });
+      },
+      py::arg("d").noconvert(), py::arg("norm"), py::arg("solver"));
+  module.def(
+      "norm",
+      [](const Array<T>& x, const Text& text) {
+        return to_number(x, text, [](const auto& kind, auto view, auto& shape) {
+          return norm(kind, view, &shape);
+        });
+      },
+      py::arg("x").noconvert(), py::arg("norm"));
+  module.def(
+      "dual_norm",
+      [](const Array<T>& d, const Text& text) {
+        return to_number(d, text, [](const auto& kind, auto view, auto& shape) {
+          return dual_norm(kind, view, &shape);
+        });
+      },
+      py::arg("d").noconvert(), py::arg("norm"));
+  module.def(
+      "initialize",
+      [](Array<T>& x, const Text& text, double radius, std::uint64_t seed) {
+        const Shape shape = shape_of(x);
+        Random random(seed);
+        initialize<T>(parse_norm(text), shape, radius, {x.mutable_data(), shape.rows, shape.cols},
+                      random);
+      },
+      py::arg("x").noconvert(), py::arg("norm"), py::arg("radius"), py::arg("seed"));
+}
+
+const char* name_of(Geometry geometry) {
+  switch (geometry) {
+    case Geometry::Frobenius:
+      return "frobenius";
+    case Geometry::MaxAbs:
+      return "max";
+    case Geometry::RowL2:
+      return "rows";
+    case Geometry::ColL2:
+      return "columns";
+    case Geometry::Operator:
+      return "operator";
+    case Geometry::Oracle:
+      return "oracle";
+  }
+  return "";
+}
+
+}  // namespace
+
+void bind_norms(py::module_& module) {
+  bind_type<float>(module);
+  bind_type<double>(module);
+
+  py::class_<Shape>(module, "Shape")
+      .def_readonly("rows", &Shape::rows)
+      .def_readonly("cols", &Shape::cols)
+      .def_readonly("kernel", &Shape::kernel)
+      .def_readonly("rank", &Shape::rank);
+  module.def("flatten", [](const std::vector<Index>& dimensions) { return flatten(dimensions); });
+  module.def("check_norm", [](const std::string& text) { return to_string(parse_norm(text)); });
+  module.def("check_solver",
+             [](const std::string& text) { return to_string(parse_polar_solver(text)); });
+  // (geometry, scale, solver): ‖x‖ = ‖x‖_geometry / scale and lmo(d) = scale lmo_geometry(d).
+  module.def("resolve", [](const std::string& text, const Shape& shape) {
+    const ResolvedNorm norm = resolve(parse_norm(text), shape);
+    return py::make_tuple(name_of(norm.geometry), norm.scale, to_string(norm.solver));
+  });
+  // (steps, safety, rescale_rows) of a Newton-Schulz solver, None for the others.
+  module.def("newton_schulz", [](const std::string& text) -> py::object {
+    const PolarSolver solver = parse_polar_solver(text);
+    const auto* iteration = std::get_if<NewtonSchulz>(&solver);
+    if (iteration == nullptr) return py::none();
+    return py::make_tuple(iteration->steps, iteration->safety, iteration->rescale_rows);
+  });
+}
+
+}  // namespace normball::python

@@ -1,0 +1,101 @@
+// Which norm each parameter gets: the core's routing, with plain Python values in and out.
+#include <pybind11/stl.h>
+
+#include "normball/routing.h"
+#include "python/bindings.h"
+
+namespace normball::python {
+namespace {
+
+namespace py = pybind11;
+
+using Text = std::optional<std::string>;
+
+Assignment assignment(const Text& norm, const Text& role, std::optional<double> radius,
+                      const Text& split, std::optional<int> batch) {
+  Assignment result{.radius = radius, .batch = batch};
+  if (norm) result.norm = parse_norm(*norm);
+  if (role) result.role = parse_role(*role);
+  if (split) result.split = parse_split(*split);
+  return result;
+}
+
+ParameterInfo parameter_info(std::string name, std::vector<Index> dimensions,
+                             const std::string& kind, std::uintptr_t identity, bool requires_grad,
+                             bool in_group, Assignment given) {
+  return {.name = std::move(name),
+          .dimensions = std::move(dimensions),
+          .kind = parse_kind(kind),
+          .identity = reinterpret_cast<const void*>(identity),
+          .requires_grad = requires_grad,
+          .in_group = in_group,
+          .given = std::move(given)};
+}
+
+Routing route_parameters(const std::vector<ParameterInfo>& parameters,
+                         const std::vector<std::pair<std::string, Assignment>>& rules,
+                         const std::map<std::string, double>& radii, const std::string& solver,
+                         double grad_clip) {
+  RoutingOptions options{.solver = parse_polar_solver(solver), .grad_clip = grad_clip};
+  for (const auto& [pattern, then] : rules) options.rules.push_back({pattern, then});
+  for (const auto& [role, radius] : radii) {
+    switch (parse_role(role)) {
+      case Role::Input:
+        options.radii.input = radius;
+        break;
+      case Role::OneHot:
+        options.radii.onehot = radius;
+        break;
+      case Role::Hidden:
+        options.radii.hidden = radius;
+        break;
+      case Role::Output:
+        options.radii.output = radius;
+        break;
+      case Role::Bias:
+        options.radii.bias = radius;
+        break;
+    }
+  }
+  return route(parameters, options);
+}
+
+}  // namespace
+
+void bind_routing(py::module_& module) {
+  py::class_<Assignment>(module, "Assignment")
+      .def(py::init(&assignment), py::kw_only(), py::arg("norm") = py::none(),
+           py::arg("role") = py::none(), py::arg("radius") = py::none(),
+           py::arg("split") = py::none(), py::arg("batch") = py::none());
+  py::class_<ParameterInfo>(module, "ParameterInfo")
+      .def(py::init(&parameter_info), py::arg("name"), py::arg("dimensions"), py::kw_only(),
+           py::arg("kind") = "unknown", py::arg("identity") = 0, py::arg("requires_grad") = true,
+           py::arg("in_group") = true, py::arg("given") = Assignment{});
+  py::class_<Block>(module, "Block")
+      .def_readonly("name", &Block::name)
+      .def_readonly("offset", &Block::offset)
+      .def_readonly("stride", &Block::stride)
+      .def_readonly("shape", &Block::shape);
+  py::class_<Route>(module, "Route")
+      .def_readonly("name", &Route::name)
+      .def_readonly("dimensions", &Route::dimensions)
+      .def_readonly("blocks", &Route::blocks)
+      .def_property_readonly("role", [](const Route& r) { return to_string(r.role); })
+      .def_property_readonly("norm", [](const Route& r) { return to_string(r.norm); })
+      .def_readonly("radius", &Route::radius)
+      .def_readonly("why", &Route::why)
+      .def_readonly("tied_to", &Route::tied_to);
+  py::class_<Routing>(module, "Routing")
+      .def_readonly("routes", &Routing::routes)
+      .def_readonly("warnings", &Routing::warnings)
+      .def("explain", &Routing::explain);
+  module.def("guess_kind", [](const std::string& name, const std::vector<Index>& dimensions) {
+    return to_string(detail::guess_kind(name, dimensions));
+  });
+  module.def("route", &route_parameters, py::arg("parameters"), py::kw_only(),
+             py::arg("rules") = std::vector<std::pair<std::string, Assignment>>{},
+             py::arg("radii") = std::map<std::string, double>{}, py::arg("solver") = "exact",
+             py::arg("grad_clip") = 0.0);
+}
+
+}  // namespace normball::python

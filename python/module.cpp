@@ -1,0 +1,14 @@
+#include "normball/error.h"
+#include "normball/normball.h"
+#include "python/bindings.h"
+
+PYBIND11_MODULE(_core, module) {
+  namespace py = pybind11;
+  module.doc() = "The normball core. Use the package normball, or normball.torch, instead.";
+  module.attr("__version__") = normball_version();
+  py::register_exception<normball::NonFiniteError>(module, "NonFiniteError", PyExc_RuntimeError);
+  normball::python::bind_norms(module);
+  normball::python::bind_method(module);
+  normball::python::bind_routing(module);
+  normball::python::bind_engine(module);
+}

@@ -1,0 +1,66 @@
+"""Optimizers that step on norm balls: linear minimization oracles and norms on NumPy arrays.
+
+``normball.torch`` has the optimizers for PyTorch; importing ``normball`` alone does not import torch.
+
+A norm is given by name, with options in brackets: ``"spectral"``, ``"spectral(input, solver=muon)"``, ``"sign"``,
+``"sign(unit)"``, ``"row"``, ``"col(transposed)"``, ``"rms"``, ``"euclidean"``; ``"auto"`` is spectral for matrices and
+convolutions and rms for vectors; or by role: ``"input"``, ``"onehot"``, ``"hidden"``, ``"output"``, ``"bias"``. Arrays
+with more than two dimensions are convolution weights ``(out, in, k...)``.
+"""
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from ._core import NonFiniteError, __version__
+
+__all__ = ["NonFiniteError", "__version__", "dual_norm", "initialize", "lmo", "norm", "sharp"]
+
+
+def _matrix(function: str, name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
+    array = np.asarray(value)
+    if array.dtype not in (np.float32, np.float64):
+        raise ValueError(f"[{function}] {name} must be float32 or float64, got {array.dtype}; "
+                         f"convert it with .astype(numpy.float32)")
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def lmo(d: npt.ArrayLike, norm: str = "auto", solver: Optional[str] = None) -> npt.NDArray[Any]:
+    """The linear minimization oracle: a minimizer of <d, x> over ||x|| <= 1, with its minus sign.
+
+    ``lmo(0) = 0``. ``solver`` chooses how the spectral norm finds UV^T: ``"exact"`` (default), ``"svd"``, ``"muon"``,
+    ``"polar_express"``, ``"power(rank=8)"``, ...
+
+    >>> lmo(np.array([[3.0, 0.0], [0.0, -2.0]]), norm="spectral")
+    array([[-1.,  0.],
+           [ 0.,  1.]])
+    """
+    return _core.lmo(_matrix("lmo", "d", d), norm, solver)
+
+
+def sharp(d: npt.ArrayLike, norm: str = "auto", solver: Optional[str] = None) -> npt.NDArray[Any]:
+    """The sharp operator -||d||* lmo(d): the maximizer of <d, x> - ||x||^2 / 2."""
+    return _core.sharp(_matrix("sharp", "d", d), norm, solver)
+
+
+def norm(x: npt.ArrayLike, norm: str = "auto") -> float:
+    """||x|| in the norm by name."""
+    return _core.norm(_matrix("norm", "x", x), norm)
+
+
+def dual_norm(d: npt.ArrayLike, norm: str = "auto") -> float:
+    """||d||*, the largest <d, x> over ||x|| <= 1: equal to -<d, lmo(d)> with the exact solver."""
+    return _core.dual_norm(_matrix("dual_norm", "d", d), norm)
+
+
+def initialize(shape: Sequence[int], norm: str = "auto", radius: float = 1.0, seed: int = 0,
+               dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
+    """A random weight with ||x|| = radius: semi-orthogonal, normalized Gaussian or random signs. Vectors are 0."""
+    if np.dtype(dtype) not in (np.float32, np.float64):
+        raise ValueError(f"[initialize] dtype must be float32 or float64, got {np.dtype(dtype)}")
+    x = np.empty(tuple(shape), dtype)
+    _core.initialize(x, norm, radius, seed)
+    return x

@@ -1,0 +1,122 @@
+"""Which norm each parameter of known models gets through the Python front end, and the warnings."""
+import pytest
+import torch
+from models import Airbench, Gpt, Vit, mixed
+from normball.torch import ClippedScion, named_groups
+from torch import nn
+
+OPTIONS = dict(lr=0.01, alpha=0.1, rho=10.0)
+
+
+def norms(optimizer, model=None):
+    return {route.name: route.norm for route in optimizer._routing(model).routes if route.blocks}
+
+
+def expected_airbench():
+    table = {"whiten.weight": "spectral(input)", "whiten.bias": "rms", "head.weight": "sign"}
+    for block in range(3):
+        table.update({f"layers.{block}.{i}.weight": "spectral" for i in (0, 4)})
+        table.update({f"layers.{block}.{i}.{leaf}": "rms" for i in (2, 5) for leaf in ("weight", "bias")})
+    return table
+
+
+def expected_gpt():
+    table = {"transformer.wte.weight": "sign", "transformer.wpe.weight": "rms"}
+    for block in range(2):
+        prefix = f"transformer.h.{block}"
+        for name in ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"):
+            table.update({f"{prefix}.{name}.weight": "spectral", f"{prefix}.{name}.bias": "rms"})
+        table.update({f"{prefix}.{name}.{leaf}": "rms" for name in ("ln_1", "ln_2") for leaf in ("weight", "bias")})
+    table.update({f"transformer.ln_f.{leaf}": "rms" for leaf in ("weight", "bias")})
+    return table
+
+
+def expected_vit():
+    table = {"cls_token": "rms", "pos_embed": "rms", "patch_embed.proj.weight": "spectral(input)",
+             "patch_embed.proj.bias": "rms", "norm.weight": "rms", "norm.bias": "rms", "head.weight": "sign",
+             "head.bias": "rms"}
+    for block in range(2):
+        for name in ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"):
+            table.update({f"blocks.{block}.{name}.weight": "spectral", f"blocks.{block}.{name}.bias": "rms"})
+        table.update({f"blocks.{block}.{n}.{leaf}": "rms" for n in ("norm1", "norm2") for leaf in ("weight", "bias")})
+    return table
+
+
+MODELS = [(Airbench, expected_airbench), (Gpt, expected_gpt), (Vit, expected_vit)]
+
+
+@pytest.mark.parametrize("make,expected", MODELS)
+@pytest.mark.parametrize("form", ["module", "named_groups", "named_parameters", "parameters and explain(model)"])
+def test_known_models(make, expected, form):
+    model = make()
+    params = {"module": lambda: model, "named_groups": lambda: named_groups(model),
+              "named_parameters": model.named_parameters, "parameters and explain(model)": model.parameters}[form]()
+    optimizer = ClippedScion(params, **OPTIONS)
+    assert norms(optimizer, model if form.endswith("(model)") else None) == expected()
+    table = optimizer.explain(model)
+    for name, norm in expected().items():
+        assert any(line.split()[0] == name and norm in line for line in table.splitlines()), name
+    assert "warning" not in table
+
+
+def test_module_types_count_where_names_say_nothing():
+    model = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 12), nn.LayerNorm(12), nn.Linear(12, 6))
+    assert norms(ClippedScion(model, **OPTIONS)) == {
+        "0.weight": "col(transposed)", "1.weight": "spectral", "1.bias": "rms", "2.weight": "rms", "2.bias": "rms",
+        "3.weight": "sign", "3.bias": "rms"}
+    conv = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3, groups=8), nn.ConvTranspose2d(8, 4, 2))
+    assert norms(ClippedScion(conv, **OPTIONS)) == {
+        "0.weight": "spectral(input)", "0.bias": "rms", "1.weight": "row", "1.bias": "rms",
+        "2.weight": "spectral(transposed)", "2.bias": "rms"}
+
+
+def test_an_untied_gpt_has_a_one_hot_embedding_and_a_head():
+    found = norms(ClippedScion(Gpt(tied=False), **OPTIONS))
+    assert found["transformer.wte.weight"] == "col(transposed)" and found["lm_head.weight"] == "sign"
+
+
+def test_rules_radii_and_splits_of_a_gpt():
+    model = Gpt()
+    optimizer = ClippedScion(model, **OPTIONS, radii={"hidden": 50, "output": 3000, "bias": 2},
+                             solver="polar_express", rules={"*.c_attn.weight": dict(split=3),
+                                                            "*.ln_?.*": dict(norm="euclidean", radius=7.0)})
+    routes = {route.name: route for route in optimizer._routing().routes}
+    attention = routes["transformer.h.0.attn.c_attn.weight"]
+    assert [block.shape.rows for block in attention.blocks] == [32, 32, 32] and attention.radius == 50
+    assert attention.norm == "spectral(solver=polar_express)"
+    assert routes["transformer.wte.weight"].radius == 3000 and routes["transformer.h.0.mlp.c_fc.bias"].radius == 2
+    assert routes["transformer.h.1.ln_2.weight"].norm == "euclidean" and routes["transformer.h.1.ln_2.weight"].radius == 7
+    assert "3 of 32x32" in optimizer.explain()
+
+
+def test_routing_and_training_agree():
+    """What explain() shows is what the step uses."""
+    model = mixed()
+    routed = ClippedScion(model, **OPTIONS)
+    table = norms(routed)
+    other = mixed()
+    explicit = ClippedScion([dict(params=[p], norm=table[name]) for name, p in other.named_parameters()], **OPTIONS)
+    for m, o in ((model, routed), (other, explicit)):
+        for p in m.parameters():
+            p.grad = torch.ones_like(p).cumsum(0)
+        o.step()
+    assert routed.report.s == explicit.report.s
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters()))
+
+
+def explained(params, model=None, grad_clip=0.0, **options):
+    return ClippedScion(params, **{**OPTIONS, **options}).explain(model, grad_clip)
+
+
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
+def test_each_warning_is_given():
+    tied = nn.Parameter(torch.zeros(50, 8))
+    assert "one tied weight listed twice" in explained([("wte.weight", tied), ("lm_head.weight", tied)])
+    depthwise = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3, groups=8))
+    assert "looks like a depthwise convolution" in explained(depthwise)
+    embedding = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 4))
+    assert "routed to spectral" in explained(embedding, rules={"0.weight": dict(norm="spectral")})
+    assert "could be a 1-d convolution or stacked matrices" in explained([torch.zeros(8, 16, 4)])
+    assert "clip_grad_norm" in explained(embedding, grad_clip=1.0)
+    partly = explained(embedding[1].parameters(), model=embedding)
+    assert "'0.weight' is in no parameter group" in partly
