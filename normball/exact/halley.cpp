@@ -77,7 +77,7 @@ double largest_bound(ConstMatrixView<T> r, Workspace& workspace) {
 // them, the smallest eigenvalue itself is asked for where nothing can be deflated instead.
 template <class T>
 bool many_are_small(ConstMatrixView<T> u, double c, Workspace& workspace) {
-  const double threshold = std::max(100.0, 4 * c * Tuning<T>::clean_ratio(u.rows));
+  const double threshold = std::max(10.0, 4 * c * Tuning<T>::clean_ratio(u.rows));
   if (most_deflated(u.rows) == 0) return smallest_eigenvalue(u, workspace) < threshold;
   Index small = 0;
   for (Index i = 0; i < u.rows; ++i) {

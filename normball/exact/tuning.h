@@ -20,7 +20,7 @@ struct Tuning<float> {
   // ... from which the closing step repairs what one level leaves.
   static double clean_ratio(Index n) { return 4e-5 * std::sqrt(1 + static_cast<double>(n) / 256); }
   static constexpr double accept = 1e-5;   // ‖I - R‖ that needs no closing step
-  static constexpr double least = 6e-5;    // smallest singular value a Halley step is tuned for
+  static constexpr double least = 6e-4;    // smallest singular value a Halley step is tuned for
   static constexpr int steps_to_lift = 2;  // Halley steps after which noise is zero
   static constexpr double grid_decades = 8;
 };
