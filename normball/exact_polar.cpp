@@ -71,7 +71,7 @@ class Levels {
         closing_polynomial(degree, gram_, factor_, workspace_, side_.threads);
         plan.treatment = Treatment::Clean;
         plan.final = true;
-      } else if (halley_steps < most_halley_steps &&
+      } else if (halley_steps < most_halley_steps && !(level == 1 && looks_flat<T>(gram_)) &&
                  halley_factor<T>(gram_, halley_steps >= Tuning<T>::steps_to_lift, factor_,
                                   workspace_)) {
         ++halley_steps;
