@@ -52,7 +52,6 @@ class Levels {
 
   // q <- the polar factor of x; `spare` is as large as q.
   void run(ConstMatrixView<T> x, MatrixView<T> q, MatrixView<T> spare) {
-    int halley_steps = 0;
     bool done = false;
     for (int level = 1; !done; ++level) {
       side_.gram(1, x, 0, gram_);
@@ -71,13 +70,8 @@ class Levels {
         closing_polynomial(degree, gram_, factor_, workspace_, side_.threads);
         plan.treatment = Treatment::Clean;
         plan.final = true;
-      } else if (halley_steps < most_halley_steps && !(level == 1 && looks_flat<T>(gram_)) &&
-                 halley_factor<T>(gram_, halley_steps >= Tuning<T>::steps_to_lift, factor_,
-                                  workspace_)) {
-        ++halley_steps;
-        plan.treatment = Treatment::Clean;
       } else {
-        plan = tridiagonal_factor(halley_steps >= Tuning<T>::steps_to_lift);
+        plan = find_factor(x, level == 1);
       }
       singular_ = singular_ || plan.singular;
       done = plan.final || plan.treatment == Treatment::Zero;
@@ -91,7 +85,8 @@ class Levels {
   }
 
  private:
-  // Whether ‖I - R‖_F is small, estimated without R: the expectation of ‖(I - R) z‖ for random signs.
+  // Whether ‖I - R‖_F is small, estimated without R: the expectation of ‖(I - R) z‖ for random
+  // signs.
   bool is_orthogonal(ConstMatrixView<T> x) {
     constexpr Index count = 8;
     const Workspace::Frame frame(workspace_);
@@ -114,13 +109,30 @@ class Levels {
     return sum <= count * Tuning<T>::deviation * Tuning<T>::deviation;
   }
 
-  // factor_ <- H f(T) Hᵀ for gram_ = H T Hᵀ, with f as the eigenvalues of T ask for.
-  Plan tridiagonal_factor(bool lifted) {
+  // factor_ <- the p(R) that suits gram_, the Gram matrix of x, best.
+  Plan find_factor(ConstMatrixView<T> x, bool first_level) {
+    if (first_level && looks_flat<T>(gram_)) {
+      const Plan plan = tridiagonal_factor(false, false);
+      if (plan.treatment != Treatment::Shift) return plan;
+      side_.gram(1, x, 0, gram_);  // many are small after all
+    }
+    const bool lifted = halley_steps_ >= Tuning<T>::steps_to_lift;
+    if (halley_steps_ < most_halley_steps && halley_factor<T>(gram_, lifted, factor_, workspace_)) {
+      ++halley_steps_;
+      return {.treatment = Treatment::Clean};
+    }
+    return tridiagonal_factor(lifted, true);
+  }
+
+  // factor_ <- H f(T) Hᵀ for gram_ = H T Hᵀ, with f as the eigenvalues of T ask for. A shift is
+  // only planned, and factor_ destroyed, unless there may be one.
+  Plan tridiagonal_factor(bool lifted, bool may_shift) {
     const T gram_mean = remove_mean(gram_);
     tridiagonalize(reflectors_, tridiagonal_, workspace_, side_.threads);
     for (T& entry : tridiagonal_.diagonal) entry += gram_mean;
     Plan plan = make_plan(tridiagonal_, depth_ < most_deflations, lifted);
-    if (plan.treatment == Treatment::Zero) return plan;
+    const auto is_refused = [&] { return plan.treatment == Treatment::Shift && !may_shift; };
+    if (plan.treatment == Treatment::Zero || is_refused()) return plan;
 
     const double tolerance = static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
     const Quadrature f(plan.low, plan.high, tolerance);
@@ -128,6 +140,7 @@ class Levels {
     if (plan.treatment == Treatment::Deflate && !split_small_end(plan, f)) {
       plan.treatment = Treatment::Shift;
       plan.deflated = 0;
+      if (is_refused()) return plan;
     }
     const T mean = remove_mean(factor_);
     back_transform(reflectors_, factor_, small_end(plan.deflated), workspace_, side_.threads);
@@ -234,6 +247,7 @@ class Levels {
 
   ShortSide<T> side_;
   int depth_;
+  int halley_steps_ = 0;
   Workspace& workspace_;
   bool singular_ = false;  // some directions are exactly zero and stay so
   MatrixView<T> gram_, factor_, small_;

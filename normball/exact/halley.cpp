@@ -90,7 +90,8 @@ bool many_are_small(ConstMatrixView<T> u, double c, Workspace& workspace) {
 }  // namespace
 
 // The squared mean of the eigenvalues over their mean square: 1/2 for a square Gaussian matrix, at
-// most 1 - p where a share p is zero. And zero rows of x, the commonest zeros, show on the diagonal.
+// most 1 - p where a share p is zero. And zero rows of x, the commonest zeros, show on the
+// diagonal.
 template <class T>
 bool looks_flat(ConstMatrixView<T> r) {
   constexpr double least_flatness = 0.4, least_diagonal = 0.25;

@@ -6,8 +6,8 @@
 
 namespace normball::detail {
 
-// Whether the eigenvalues of r (upper triangle) look like each other, so that hardly many are small.
-// A guess that costs nothing: it is wrong where the others are alike.
+// Whether the eigenvalues of r (upper triangle) look like each other, so that hardly many are
+// small. A guess that costs nothing: it is wrong where the others are alike.
 template <class T>
 bool looks_flat(ConstMatrixView<T> r);
 

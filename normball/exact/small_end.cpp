@@ -129,22 +129,18 @@ bool smallest_eigenpairs(const Tridiagonal<T>& t, double limit, double scale, st
     // An eigenvector's error is the residual over the gap.
     const double tolerance = static_cast<double>(std::numeric_limits<T>::epsilon()) / 2 *
                              gap_at(brackets, j, limit / scale);
-    double value = b.middle();
+    double value = b.middle(), length = 1;
     bool converged = false;
     for (int step = 0; step < most_steps && !converged; ++step) {
       const auto [pivot, square] = twisted.solve(value);
-      const double change = pivot / square;
       converged = std::abs(pivot) <= tolerance * std::sqrt(square);
-      if (converged) {
-        kernels<double>().scale(twisted.vector.data(), 1 / std::sqrt(square), n);
-        std::ranges::transform(twisted.vector, vectors.row(static_cast<Index>(j)),
-                               [](double x) { return static_cast<T>(x); });
-      }
-      value += change;
-      if (!(value >= b.low && value <= b.high)) return false;
+      if (!converged) value = std::clamp(value + pivot / square, b.low, b.high);
+      length = std::sqrt(square);
     }
     if (!converged) return false;
     values[j] = static_cast<T>(value * scale);
+    std::ranges::transform(twisted.vector, vectors.row(static_cast<Index>(j)),
+                           [=](double x) { return static_cast<T>(x / length); });
   }
   return true;
 }

@@ -75,8 +75,7 @@ Plan make_plan(const Tridiagonal<T>& t, bool may_deflate, bool lifted) {
   if (counts[at_final] == 0) {
     plan.treatment = Treatment::Clean;
     plan.final = true;
-  } else if (may_deflate && !plan.singular &&
-             counts[at_final] <= most_deflated_to_end(t.size())) {
+  } else if (may_deflate && !plan.singular && counts[at_final] <= most_deflated_to_end(t.size())) {
     plan.treatment = Treatment::Deflate;
     plan.final = true;
     plan.deflated = counts[at_final];

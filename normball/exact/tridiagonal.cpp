@@ -32,8 +32,8 @@ std::array<Index, symv_parts + 1> equal_areas(Index n, Index parts) {
   return edges;
 }
 
-// y <- a x for the symmetric block of a from `first` on; x and y are indexed as a is, `partial` holds
-// symv_parts times a.rows values.
+// y <- a x for the symmetric block of a from `first` on; x and y are indexed as a is, `partial`
+// holds symv_parts times a.rows values.
 template <class T>
 void symmetric_times_vector(ConstMatrixView<T> a, Index first, const T* x, T* y, T* partial,
                             int threads) {
