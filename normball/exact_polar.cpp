@@ -36,6 +36,14 @@ T remove_mean(MatrixView<T> a) {
   return mean;
 }
 
+// Rows a multiple of 1 KiB apart would compete for the same lines of the cache.
+template <class T>
+MatrixView<T> square_matrix(Index n, Workspace& workspace) {
+  constexpr Index kibibyte = 1024 / sizeof(T), line = 64 / sizeof(T);
+  const Index stride = n % kibibyte == 0 ? n + line : n;
+  return {workspace.take<T>(n * stride).data(), n, n, stride};
+}
+
 // The memory and the steps of the levels for one shape.
 template <class T>
 class Levels {
@@ -44,8 +52,8 @@ class Levels {
       : side_(side),
         depth_(depth),
         workspace_(workspace),
-        gram_(workspace.matrix<T>(n, n)),
-        factor_(workspace.matrix<T>(n, n)),
+        gram_(square_matrix<T>(n, workspace)),
+        factor_(square_matrix<T>(n, workspace)),
         small_(workspace.matrix<T>(most_deflated(n), n)),
         tridiagonal_(Tridiagonal<T>::take(n, workspace)),
         reflectors_{gram_, workspace.take<T>(n)} {}
