@@ -9,9 +9,11 @@
 #include "normball/exact/closing.h"
 #include "normball/exact/halley.h"
 #include "normball/exact/inverse_sqrt.h"
+#include "normball/exact/small_end.h"
 #include "normball/exact/spectrum.h"
 #include "normball/exact/tuning.h"
 #include "normball/polar_solvers.h"
+#include "normball/random.h"
 #include "normball/short_side.h"
 
 namespace normball::detail {
@@ -34,6 +36,14 @@ T remove_mean(MatrixView<T> a) {
   return mean;
 }
 
+// Rows a multiple of 1 KiB apart would compete for the same lines of the cache.
+template <class T>
+MatrixView<T> square_matrix(Index n, Workspace& workspace) {
+  constexpr Index kibibyte = 1024 / sizeof(T), line = 64 / sizeof(T);
+  const Index stride = n % kibibyte == 0 ? n + line : n;
+  return {workspace.take<T>(n * stride).data(), n, n, stride};
+}
+
 // The memory and the steps of the levels for one shape.
 template <class T>
 class Levels {
@@ -42,15 +52,14 @@ class Levels {
       : side_(side),
         depth_(depth),
         workspace_(workspace),
-        gram_(workspace.matrix<T>(n, n)),
-        factor_(workspace.matrix<T>(n, n)),
+        gram_(square_matrix<T>(n, workspace)),
+        factor_(square_matrix<T>(n, workspace)),
         small_(workspace.matrix<T>(most_deflated(n), n)),
         tridiagonal_(Tridiagonal<T>::take(n, workspace)),
         reflectors_{gram_, workspace.take<T>(n)} {}
 
   // q <- the polar factor of x; `spare` is as large as q.
   void run(ConstMatrixView<T> x, MatrixView<T> q, MatrixView<T> spare) {
-    int halley_steps = 0;
     bool done = false;
     for (int level = 1; !done; ++level) {
       side_.gram(1, x, 0, gram_);
@@ -67,39 +76,71 @@ class Levels {
       Plan plan;
       if (degree > 0) {
         closing_polynomial(degree, gram_, factor_, workspace_, side_.threads);
-        plan.treatment = Treatment::Final;
-      } else if (halley_steps < most_halley_steps &&
-                 halley_factor<T>(gram_, halley_steps >= Tuning<T>::steps_to_lift, factor_,
-                                  workspace_)) {
-        ++halley_steps;
         plan.treatment = Treatment::Clean;
+        plan.final = true;
       } else {
-        plan = tridiagonal_factor(halley_steps >= Tuning<T>::steps_to_lift);
+        plan = find_factor(x, level == 1);
       }
       singular_ = singular_ || plan.singular;
-      done = plan.treatment == Treatment::Final || plan.treatment == Treatment::Zero;
+      done = plan.final || plan.treatment == Treatment::Zero;
       const bool to_q = x.data != q.data && (done || x.data == spare.data);
       const MatrixView<T> next = to_q ? q : spare;
       apply(plan, x, next);
       x = next;
+      if (plan.treatment == Treatment::Deflate) done = done && !singular_ && is_orthogonal(x);
     }
     if (x.data != q.data) copy<T>(x, q);
   }
 
-  // One level, for a part that is solved apart: what it leaves, the level around it closes.
-  void run_once(ConstMatrixView<T> x, MatrixView<T> q) {
-    side_.gram(1, x, 0, gram_);
-    apply(tridiagonal_factor(false), x, q);
+ private:
+  // Whether ‖I - R‖_F is small, estimated without R: the expectation of ‖(I - R) z‖ for random
+  // signs.
+  bool is_orthogonal(ConstMatrixView<T> x) {
+    constexpr Index count = 8;
+    const Workspace::Frame frame(workspace_);
+    const auto z = workspace_.template matrix<T>(count, gram_.rows),
+               rz = workspace_.template matrix<T>(count, gram_.rows);
+    const auto zx = side_.matrix(count, x, workspace_);
+    Random random(1);
+    for (T& sign : std::span(z.data, static_cast<size_t>(z.rows * z.cols))) {
+      sign = random.next() >> 63 ? T(1) : T(-1);
+    }
+    side_.transform(1, z, Op::None, x, 0, zx);
+    side_.cross_gram(zx, x, rz);
+    double sum = 0;
+    for (Index i = 0; i < count; ++i) {
+      for (Index j = 0; j < z.cols; ++j) {
+        const double difference = static_cast<double>(z(i, j)) - static_cast<double>(rz(i, j));
+        sum += difference * difference;
+      }
+    }
+    return sum <= count * Tuning<T>::deviation * Tuning<T>::deviation;
   }
 
- private:
-  // factor_ <- H f(T) Hᵀ for gram_ = H T Hᵀ, with f as the eigenvalues of T ask for.
-  Plan tridiagonal_factor(bool lifted) {
+  // factor_ <- the p(R) that suits gram_, the Gram matrix of x, best.
+  Plan find_factor(ConstMatrixView<T> x, bool first_level) {
+    if (first_level && looks_flat<T>(gram_)) {
+      const Plan plan = tridiagonal_factor(false, false);
+      if (plan.treatment != Treatment::Shift) return plan;
+      side_.gram(1, x, 0, gram_);  // many are small after all
+    }
+    const bool lifted = halley_steps_ >= Tuning<T>::steps_to_lift;
+    if (halley_steps_ < most_halley_steps && halley_factor<T>(gram_, lifted, factor_, workspace_)) {
+      ++halley_steps_;
+      return {.treatment = Treatment::Clean};
+    }
+    return tridiagonal_factor(lifted, true);
+  }
+
+  // factor_ <- H f(T) Hᵀ for gram_ = H T Hᵀ, with f as the eigenvalues of T ask for. A shift is
+  // only planned, and factor_ destroyed, unless there may be one.
+  Plan tridiagonal_factor(bool lifted, bool may_shift) {
     const T gram_mean = remove_mean(gram_);
     tridiagonalize(reflectors_, tridiagonal_, workspace_, side_.threads);
     for (T& entry : tridiagonal_.diagonal) entry += gram_mean;
     Plan plan = make_plan(tridiagonal_, depth_ < most_deflations, lifted);
-    if (plan.treatment == Treatment::Zero) return plan;
+    const auto is_refused = [&] { return plan.treatment == Treatment::Shift && !may_shift; };
+    if (plan.treatment == Treatment::Zero || is_refused()) return plan;
 
     const double tolerance = static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
     const Quadrature f(plan.low, plan.high, tolerance);
@@ -107,6 +148,7 @@ class Levels {
     if (plan.treatment == Treatment::Deflate && !split_small_end(plan, f)) {
       plan.treatment = Treatment::Shift;
       plan.deflated = 0;
+      if (is_refused()) return plan;
     }
     const T mean = remove_mean(factor_);
     back_transform(reflectors_, factor_, small_end(plan.deflated), workspace_, side_.threads);
@@ -118,24 +160,27 @@ class Levels {
   bool split_small_end(const Plan& plan, const Quadrature& f) {
     const Workspace::Frame frame(workspace_);
     const Index n = factor_.rows, k = plan.deflated;
-    // LAPACK has absolute thresholds; near 1, a power of two in x changes no digit of the result.
-    const int exponent = -std::ilogb(plan.high);
-    const auto copy_of_t = Tridiagonal<T>::take(n, workspace_);
-    const auto scaled_copy = [&](std::span<const T> from, std::span<T> to) {
-      kernels<T>().add_scaled(to.data(), 0, from.data(), std::ldexp(1, exponent), 1, n);
-    };
-    tridiagonal_.off_diagonal[static_cast<size_t>(n - 1)] = 0;
-    scaled_copy(tridiagonal_.diagonal, copy_of_t.diagonal);
-    scaled_copy(tridiagonal_.off_diagonal, copy_of_t.off_diagonal);
     const auto values = workspace_.template take<T>(k);
     const auto vectors = small_end(k), scaled = workspace_.template matrix<T>(k, n);
-    if (!blas::smallest_eigenpairs(copy_of_t.diagonal, copy_of_t.off_diagonal, values, vectors,
-                                   workspace_)) {
-      return false;
+    if (!smallest_eigenpairs(tridiagonal_, plan.low, plan.high, values, vectors, workspace_)) {
+      // LAPACK has absolute thresholds; near 1, a power of two in x changes no digit of the result.
+      const int exponent = -std::ilogb(plan.high);
+      const auto copy_of_t = Tridiagonal<T>::take(n, workspace_);
+      const auto scaled_copy = [&](std::span<const T> from, std::span<T> to) {
+        kernels<T>().add_scaled(to.data(), 0, from.data(), std::ldexp(1, exponent), 1, n);
+      };
+      tridiagonal_.off_diagonal[static_cast<size_t>(n - 1)] = 0;
+      scaled_copy(tridiagonal_.diagonal, copy_of_t.diagonal);
+      scaled_copy(tridiagonal_.off_diagonal, copy_of_t.off_diagonal);
+      if (!blas::smallest_eigenpairs(copy_of_t.diagonal, copy_of_t.off_diagonal, values, vectors,
+                                     workspace_)) {
+        return false;
+      }
+      kernels<T>().scale(values.data(), std::ldexp(1, -exponent), k);
     }
     for (Index j = 0; j < k; ++j) {
-      const double value = std::ldexp(values[static_cast<size_t>(j)], -exponent);
-      kernels<T>().add_scaled(scaled.row(j), 0, vectors.row(j), std::sqrt(f(value)), 1, n);
+      const double weight = f(static_cast<double>(values[static_cast<size_t>(j)]));
+      kernels<T>().add_scaled(scaled.row(j), 0, vectors.row(j), std::sqrt(weight), 1, n);
     }
     blas::syrk<T>(-1, scaled, Op::Transpose, 1, factor_);
     return true;
@@ -163,7 +208,7 @@ class Levels {
     const double scale = std::ldexp(1, -std::ilogb(max));
     for_each_run(part, [&](Index at, Index n) { kernels<T>().scale(part.data + at, scale, n); });
     Levels inner(side_, k, depth_ + 1, workspace_);
-    inner.run_once(part, polar);
+    inner.run(part, polar, side_.matrix(k, x, workspace_));
     singular_ = singular_ || inner.singular_;
     side_.transform(1, u, Op::Transpose, polar, 1, out);
   }
@@ -210,6 +255,7 @@ class Levels {
 
   ShortSide<T> side_;
   int depth_;
+  int halley_steps_ = 0;
   Workspace& workspace_;
   bool singular_ = false;  // some directions are exactly zero and stay so
   MatrixView<T> gram_, factor_, small_;

@@ -155,79 +155,78 @@ struct Wide;
 template <>
 struct Wide<float> {
   typedef float type __attribute__((vector_size(64), aligned(4), may_alias));
+  typedef int lanes __attribute__((vector_size(64)));
 };
 template <>
 struct Wide<double> {
   typedef double type __attribute__((vector_size(64), aligned(8), may_alias));
+  typedef long lanes __attribute__((vector_size(64)));
 };
 
-template <class T>
-void add_symmetric_row(T* __restrict y, const T* __restrict a, const T* __restrict x, Index begin,
-                       Index n) {
+// Rows j to j + count - 1: y is read and written once for them. Columns are taken in multiples of
+// the vector's width, so that a matrix with aligned rows is read aligned; what of the first vector
+// lies left of the triangle is masked out. The rows that follow are fetched meanwhile.
+template <int count, class T>
+void add_symmetric_band(T* __restrict y, const T* __restrict a, Index stride, const T* __restrict x,
+                        Index j, Index n) {
   using V = typename Wide<T>::type;
   constexpr Index width = 64 / sizeof(T);
-  const T x0 = x[begin];
-  T sum = a[begin] * x0;
-  V s = {};
-  Index i = begin + 1;
-  for (; i + width <= n; i += width) {
-    const V row = *reinterpret_cast<const V*>(a + i);
-    *reinterpret_cast<V*>(y + i) += row * x0;
-    s += row * *reinterpret_cast<const V*>(x + i);
+  const T* row[count];
+  T factor[count], sum[count] = {};
+  V sums[count] = {};
+  for (int k = 0; k < count; ++k) {
+    row[k] = a + (j + k) * stride;
+    factor[k] = x[j + k];
+    sum[k] += row[k][j + k] * factor[k];
+    for (int l = 0; l < k; ++l) {
+      sum[l] += row[l][j + k] * factor[k];
+      sum[k] += row[l][j + k] * factor[l];
+    }
   }
+  const auto add = [&](Index i, const auto&... keep) {
+    V xi = *reinterpret_cast<const V*>(x + i), product = {};
+    ((xi = keep ? xi : V{}), ...);
+    for (int k = 0; k < count; ++k) {
+      V r = *reinterpret_cast<const V*>(row[k] + i);
+      ((r = keep ? r : V{}), ...);
+      __builtin_prefetch(row[k] + count * stride + i);
+      product += r * factor[k];
+      sums[k] += r * xi;
+    }
+    *reinterpret_cast<V*>(y + i) += product;
+  };
+  Index i = j + count;
+  const Index aligned = i / width * width;
+  if (aligned < i && aligned + width <= n) {
+    typename Wide<T>::lanes lane;
+    for (Index l = 0; l < width; ++l) lane[l] = static_cast<int>(l);
+    const auto keep = lane >= static_cast<int>(i - aligned);
+    add(aligned, keep);
+    i = aligned + width;
+  }
+  for (; i + width <= n; i += width) add(i);
   for (; i < n; ++i) {
-    y[i] += a[i] * x0;
-    sum += a[i] * x[i];
+    for (int k = 0; k < count; ++k) {
+      y[i] += row[k][i] * factor[k];
+      sum[k] += row[k][i] * x[i];
+    }
   }
-  for (Index l = 0; l < width; ++l) sum += s[l];
-  y[begin] += sum;
+  for (int k = 0; k < count; ++k) {
+    T partial[width];
+    for (Index l = 0; l < width; ++l) partial[l] = sums[k][l];
+    for (Index half = width / 2; half > 0; half /= 2) {
+      for (Index l = 0; l < half; ++l) partial[l] += partial[l + half];
+    }
+    y[j + k] += sum[k] + partial[0];
+  }
 }
 
-// Four rows at a time: y is read and written once for them.
 template <class T>
 void add_symmetric_rows(T* __restrict y, const T* __restrict a, Index stride, const T* __restrict x,
                         Index begin, Index end, Index n) {
-  using V = typename Wide<T>::type;
-  constexpr Index width = 64 / sizeof(T);
   Index j = begin;
-  for (; j + 4 <= end; j += 4) {
-    const T *a0 = a + j * stride, *a1 = a0 + stride, *a2 = a1 + stride, *a3 = a2 + stride;
-    const T x0 = x[j], x1 = x[j + 1], x2 = x[j + 2], x3 = x[j + 3];
-    T t0 = a0[j] * x0 + a0[j + 1] * x1 + a0[j + 2] * x2 + a0[j + 3] * x3;
-    T t1 = a0[j + 1] * x0 + a1[j + 1] * x1 + a1[j + 2] * x2 + a1[j + 3] * x3;
-    T t2 = a0[j + 2] * x0 + a1[j + 2] * x1 + a2[j + 2] * x2 + a2[j + 3] * x3;
-    T t3 = a0[j + 3] * x0 + a1[j + 3] * x1 + a2[j + 3] * x2 + a3[j + 3] * x3;
-    V s0 = {}, s1 = {}, s2 = {}, s3 = {};
-    Index i = j + 4;
-    for (; i + width <= n; i += width) {
-      const V xi = *reinterpret_cast<const V*>(x + i);
-      const V r0 = *reinterpret_cast<const V*>(a0 + i), r1 = *reinterpret_cast<const V*>(a1 + i);
-      const V r2 = *reinterpret_cast<const V*>(a2 + i), r3 = *reinterpret_cast<const V*>(a3 + i);
-      *reinterpret_cast<V*>(y + i) += r0 * x0 + r1 * x1 + r2 * x2 + r3 * x3;
-      s0 += r0 * xi;
-      s1 += r1 * xi;
-      s2 += r2 * xi;
-      s3 += r3 * xi;
-    }
-    for (; i < n; ++i) {
-      y[i] += a0[i] * x0 + a1[i] * x1 + a2[i] * x2 + a3[i] * x3;
-      t0 += a0[i] * x[i];
-      t1 += a1[i] * x[i];
-      t2 += a2[i] * x[i];
-      t3 += a3[i] * x[i];
-    }
-    for (Index l = 0; l < width; ++l) {
-      t0 += s0[l];
-      t1 += s1[l];
-      t2 += s2[l];
-      t3 += s3[l];
-    }
-    y[j] += t0;
-    y[j + 1] += t1;
-    y[j + 2] += t2;
-    y[j + 3] += t3;
-  }
-  for (; j < end; ++j) add_symmetric_row(y, a + j * stride, x, j, n);
+  for (; j + 4 <= end; j += 4) add_symmetric_band<4>(y, a, stride, x, j, n);
+  for (; j < end; ++j) add_symmetric_band<1>(y, a, stride, x, j, n);
 }
 
 template <class T>

@@ -14,7 +14,7 @@ Op other(Op op) { return op == Op::None ? Op::Transpose : Op::None; }
 template <class T>
 template <class Body>
 void ShortSide<T>::for_each_panel(ConstMatrixView<T> x, Index rows, const Body& body) const {
-  const Index count = panel_count(length(x), 64 + size(x) / 4);
+  const Index count = std::min<Index>(4, panel_count(length(x), 64 + size(x) / 4));
   parallel_for(count, worth_threads(rows, size(x), length(x), threads), [&](Index i, int) {
     const Range range = panel(length(x), count, i);
     if (range.size > 0) body(range);
@@ -23,7 +23,7 @@ void ShortSide<T>::for_each_panel(ConstMatrixView<T> x, Index rows, const Body& 
 
 template <class T>
 void ShortSide<T>::gram(T alpha, ConstMatrixView<T> x, T beta, MatrixView<T> r) const {
-  const Index n = r.rows, blocks = n >= 768 ? 4 : n >= 192 ? 2 : 1;
+  const Index n = r.rows, blocks = n >= 1536 ? 4 : n >= 192 ? 2 : 1;
   const Op op = left ? Op::None : Op::Transpose;
   const int team = worth_threads(n, length(x), n, threads);
   parallel_for(blocks * (blocks + 1) / 2, team, [&](Index task, int) {

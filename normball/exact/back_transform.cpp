@@ -16,21 +16,21 @@ using blas::Op;
 constexpr Index most_reflectors = 64;
 Index block_size(Index n) { return n <= 96 ? 16 : n <= 600 ? 32 : most_reflectors; }
 
-// Consecutive reflectors as one: I - vᵀ t v.
+// Consecutive reflectors as one: I - vᵀ a with a = t v and an upper triangular t.
 template <class T>
 struct BlockReflector {
-  MatrixView<T> v;            // count x size, unit upper trapezoidal
-  MatrixView<T> t_transpose;  // count x count, lower triangular
+  MatrixView<T> v, a;  // count x size; v is unit upper trapezoidal
 
   BlockReflector(const Reflectors<T>& h, Index first, Index count, Workspace& workspace)
       : v(workspace.matrix<T>(count, h.vectors.rows - first - 1)),
-        t_transpose(workspace.matrix<T>(count, count)) {
+        a(workspace.matrix<T>(count, v.cols)) {
     for (Index k = 0; k < count; ++k) {
       std::fill_n(v.row(k), k, T(0));
       std::copy_n(h.vectors.row(first + k) + first + 1 + k, v.cols - k, v.row(k) + k);
     }
     const Workspace::Frame frame(workspace);
-    const auto products = workspace.matrix<T>(count, count);
+    const auto products = workspace.matrix<T>(count, count),
+               t_transpose = workspace.matrix<T>(count, count);
     blas::syrk<T>(1, v, Op::None, 0, products);
     fill(t_transpose, T(0));
     for (Index j = 0; j < count; ++j) {
@@ -42,6 +42,7 @@ struct BlockReflector {
       }
       column[j] = tau;
     }
+    blas::gemm<T>(1, t_transpose, Op::Transpose, v, Op::None, 0, a);
   }
 };
 
@@ -67,41 +68,35 @@ void times_symmetric(ConstMatrixView<T> v, ConstMatrixView<T> f, MatrixView<T> o
   });
 }
 
-// f <- (I - vᵀ t v) f (I - vᵀ t v)ᵀ as f - vᵀ y - yᵀ v with y = t v f - (t v f vᵀ tᵀ) v / 2.
+// f <- (I - vᵀ a) f (I - vᵀ a)ᵀ as f - vᵀ y - yᵀ v with y = a f - (a f aᵀ) v / 2.
 template <class T>
 void two_sided_update(const BlockReflector<T>& h, MatrixView<T> f, Workspace& workspace,
                       int threads) {
   const Workspace::Frame frame(workspace);
   const Index count = h.v.rows;
-  const auto vf = workspace.matrix<T>(count, f.rows), y = workspace.matrix<T>(count, f.rows);
-  const auto yv = workspace.matrix<T>(count, count), inner = workspace.matrix<T>(count, count);
-  times_symmetric<T>(h.v, f, vf, threads);
-  blas::gemm<T>(1, h.t_transpose, Op::Transpose, vf, Op::None, 0, y);
-  blas::gemm<T>(1, y, Op::None, h.v, Op::Transpose, 0, yv);
-  blas::gemm<T>(1, yv, Op::None, h.t_transpose, Op::None, 0, inner);
+  const auto y = workspace.matrix<T>(count, f.rows), inner = workspace.matrix<T>(count, count);
+  times_symmetric<T>(h.a, f, y, threads);
+  blas::gemm<T>(1, y, Op::None, h.a, Op::Transpose, 0, inner);
   // inner is symmetric; the transposed product is the one without malloc (see blas::gemm)
   blas::gemm<T>(T(-0.5), inner, Op::Transpose, h.v, Op::None, 1, y);
   subtract_rank_2k<T>(h.v, y, f, threads);
 }
 
-// c <- c (I - vᵀ t v)ᵀ, by block rows.
+// c <- c (I - vᵀ a)ᵀ, by block rows.
 template <class T>
 void one_sided_update(const BlockReflector<T>& h, MatrixView<T> c, Workspace& workspace,
                       int threads) {
   const Workspace::Frame frame(workspace);
   constexpr Index chunk = 256;
   const Index count = h.v.rows;
-  const auto all_vc = workspace.matrix<T>(count, c.rows),
-             all_tvc = workspace.matrix<T>(count, c.rows);
+  const auto products = workspace.matrix<T>(count, c.rows);
   parallel_for((c.rows + chunk - 1) / chunk, worth_threads(c.rows, count, c.cols, threads),
                [&](Index i, int) {
                  const Index begin = i * chunk, rows = std::min(chunk, c.rows - begin);
                  const auto part = c.row_range(begin, begin + rows);
-                 const auto vc = all_vc.block(0, begin, count, rows),
-                            tvc = all_tvc.block(0, begin, count, rows);
-                 blas::gemm<T>(1, h.v, Op::None, part, Op::Transpose, 0, vc);
-                 blas::gemm<T>(1, h.t_transpose, Op::Transpose, vc, Op::None, 0, tvc);
-                 blas::gemm<T>(-1, tvc, Op::Transpose, h.v, Op::None, 1, part);
+                 const auto ac = products.block(0, begin, count, rows);
+                 blas::gemm<T>(1, h.a, Op::None, part, Op::Transpose, 0, ac);
+                 blas::gemm<T>(-1, ac, Op::Transpose, h.v, Op::None, 1, part);
                });
 }
 

@@ -77,7 +77,7 @@ double largest_bound(ConstMatrixView<T> r, Workspace& workspace) {
 // them, the smallest eigenvalue itself is asked for where nothing can be deflated instead.
 template <class T>
 bool many_are_small(ConstMatrixView<T> u, double c, Workspace& workspace) {
-  const double threshold = std::max(100.0, 4 * c * Tuning<T>::clean_ratio(u.rows));
+  const double threshold = std::max(10.0, 4 * c * Tuning<T>::clean_ratio(u.rows));
   if (most_deflated(u.rows) == 0) return smallest_eigenvalue(u, workspace) < threshold;
   Index small = 0;
   for (Index i = 0; i < u.rows; ++i) {
@@ -88,6 +88,23 @@ bool many_are_small(ConstMatrixView<T> u, double c, Workspace& workspace) {
 }
 
 }  // namespace
+
+// The squared mean of the eigenvalues over their mean square: 1/2 for a square Gaussian matrix, at
+// most 1 - p where a share p is zero. And zero rows of x, the commonest zeros, show on the
+// diagonal.
+template <class T>
+bool looks_flat(ConstMatrixView<T> r) {
+  constexpr double least_flatness = 0.4, least_diagonal = 0.25;
+  const double n = static_cast<double>(r.rows);
+  double trace = 0, squares = 0, smallest = HUGE_VAL;
+  for (Index i = 0; i < r.rows; ++i) {
+    const double diagonal = r(i, i);
+    trace += diagonal;
+    smallest = std::min(smallest, diagonal);
+    squares += 2 * kernels<T>().sum_squares(r.row(i) + i, 1, r.cols - i) - diagonal * diagonal;
+  }
+  return trace * trace >= least_flatness * n * squares && smallest * n >= least_diagonal * trace;
+}
 
 // (a + b R)(I + c R)⁻¹ = b/c I + (a - b/c)(I + c R)⁻¹, with R scaled by its bound `top`.
 template <class T>
@@ -113,6 +130,8 @@ bool halley_factor(ConstMatrixView<T> r, bool lifted, MatrixView<T> p, Workspace
   return true;
 }
 
+template bool looks_flat(ConstMatrixView<float>);
+template bool looks_flat(ConstMatrixView<double>);
 template bool halley_factor(ConstMatrixView<float>, bool, MatrixView<float>, Workspace&);
 template bool halley_factor(ConstMatrixView<double>, bool, MatrixView<double>, Workspace&);
 

@@ -6,6 +6,11 @@
 
 namespace normball::detail {
 
+// Whether the eigenvalues of r (upper triangle) look like each other, so that hardly many are
+// small. A guess that costs nothing: it is wrong where the others are alike.
+template <class T>
+bool looks_flat(ConstMatrixView<T> r);
+
 // p <- the factor of one dynamically weighted Halley step x <- p x for the Gram matrix r (upper
 // triangles). False where too few directions are small and another treatment is cheaper, or where,
 // after enough steps (`lifted`), the smallest are still at noise level: they are zero. p is then

@@ -64,13 +64,23 @@ Plan make_plan(const Tridiagonal<T>& t, bool may_deflate, bool lifted) {
   const double gap = lowest_above(zeros);
   plan.singular = zeros > 0 && gap >= clean_ratio;
   const double low = plan.singular ? gap : lowest_above(0);
-  size_t at_clean = 0;
-  while (shifts[at_clean] > clean_ratio) ++at_clean;
+  const auto first_below = [&](double ratio) {
+    size_t s = 0;
+    while (shifts[s] > ratio) ++s;
+    return s;
+  };
+  const size_t at_final = first_below(Tune::final_ratio), at_clean = first_below(clean_ratio);
 
   plan.low = low * plan.high;
-  if (low >= Tune::final_ratio && !plan.singular) {
-    plan.treatment = Treatment::Final;
-  } else if (low >= clean_ratio || counts[at_clean] == 0) {
+  if (counts[at_final] == 0) {
+    plan.treatment = Treatment::Clean;
+    plan.final = true;
+  } else if (may_deflate && !plan.singular && counts[at_final] <= most_deflated_to_end(t.size())) {
+    plan.treatment = Treatment::Deflate;
+    plan.final = true;
+    plan.deflated = counts[at_final];
+    plan.low = shifts[at_final] * plan.high;
+  } else if (plan.singular || counts[at_clean] == 0) {
     plan.treatment = Treatment::Clean;
   } else if (may_deflate && counts[at_clean] <= most_deflated(t.size())) {
     plan.treatment = Treatment::Deflate;

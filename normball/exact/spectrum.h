@@ -7,9 +7,8 @@ namespace normball::detail {
 
 enum class Treatment {
   Zero,     // the matrix is zero
-  Final,    // one level is exact
-  Clean,    // one level, then the closing step
-  Deflate,  // the smallest eigenvalues apart, then the closing step
+  Clean,    // all eigenvalues alike
+  Deflate,  // the smallest ones apart
   Shift,    // nothing better: lifts what is above the noise
 };
 
@@ -18,11 +17,14 @@ struct Plan {
   Treatment treatment = Treatment::Zero;
   double low = 0, high = 0, shift = 0;
   Index deflated = 0;
+  bool final = false;     // no closing step is needed
   bool singular = false;  // directions below `low` are zero to rounding and stay near zero
 };
 
 // More directions are not worth splitting off.
 constexpr Index most_deflated(Index n) { return n / 5; }
+// ... in order to save the closing step.
+constexpr Index most_deflated_to_end(Index n) { return n / 8; }
 
 // `lifted`: Halley steps have lifted all that is not zero to rounding above the noise.
 template <class T>

@@ -32,24 +32,27 @@ std::array<Index, symv_parts + 1> equal_areas(Index n, Index parts) {
   return edges;
 }
 
-// y <- a x for symmetric a; `partial` holds symv_parts times a.rows values.
+// y <- a x for the symmetric block of a from `first` on; x and y are indexed as a is, `partial`
+// holds symv_parts times a.rows values.
 template <class T>
-void symmetric_times_vector(ConstMatrixView<T> a, const T* x, T* y, T* partial, int threads) {
-  const Index n = a.rows, parts = n < worth_parts ? 1 : symv_parts;
+void symmetric_times_vector(ConstMatrixView<T> a, Index first, const T* x, T* y, T* partial,
+                            int threads) {
+  const Index n = a.rows, size = n - first, parts = size < worth_parts ? 1 : symv_parts;
   if (parts == 1) {
     std::fill_n(y, n, T(0));
-    return kernels<T>().add_symmetric_rows(y, a.data, a.stride, x, 0, n, n);
+    return kernels<T>().add_symmetric_rows(y, a.data, a.stride, x, first, n, n);
   }
-  const auto edges = equal_areas(n, parts);
-  parallel_for(parts, n < worth_team ? 1 : threads, [&](Index p, int) {
+  const auto edges = equal_areas(size, parts);
+  parallel_for(parts, size < worth_team ? 1 : threads, [&](Index p, int) {
     const Index begin = edges[static_cast<size_t>(p)], end = edges[static_cast<size_t>(p) + 1];
     T* part = partial + p * n;
-    std::fill(part + begin, part + n, T(0));
-    kernels<T>().add_symmetric_rows(part, a.data, a.stride, x, begin, end, n);
+    std::fill_n(part, n, T(0));
+    kernels<T>().add_symmetric_rows(part, a.data, a.stride, x, first + begin, first + end, n);
   });
-  std::copy_n(partial, n, y);
+  std::copy_n(partial + first, size, y + first);
   for (Index p = 1; p < parts; ++p) {
-    for (Index i = edges[static_cast<size_t>(p)]; i < n; ++i) y[i] += partial[p * n + i];
+    const T* part = partial + p * n;
+    for (Index i = first + edges[static_cast<size_t>(p)]; i < n; ++i) y[i] += part[i];
   }
 }
 
@@ -87,7 +90,7 @@ void reduce_panel(const Reflectors<T>& h, const Tridiagonal<T>& t, Index first, 
     T* v = row + 1;
     T* out = w.row(j) + k + 1;
     h.tau[at] = make_reflector(size, v, t.off_diagonal[at]);
-    symmetric_times_vector<T>(a.block(k + 1, k + 1, size, size), v, out, partial, threads);
+    symmetric_times_vector<T>(a, k + 1, a.row(k), w.row(j), partial, threads);
     if (j > 0) {
       const auto vs = a.block(first, k + 1, j, size), ws = w.block(0, k + 1, j, size);
       blas::gemv<T>(1, ws, Op::None, v, 1, 0, with_w);
@@ -111,15 +114,15 @@ void reduce_rows(const Reflectors<T>& h, const Tridiagonal<T>& t, Index first, T
     const Index size = a.rows - k - 1;
     const auto at = static_cast<size_t>(k);
     T* v = a.row(k) + k + 1;
-    T* trailing = &a(k + 1, k + 1);
+    T* out = w + k + 1;
     t.diagonal[at] = a(k, k);
     h.tau[at] = make_reflector(size, v, t.off_diagonal[at]);
-    std::fill_n(w, size, T(0));
-    kernel.add_symmetric_rows(w, trailing, a.stride, v, 0, size, size);
-    const double tau = h.tau[at], shift = -0.5 * tau * tau * kernel.dot(w, v, size);
-    kernel.scale(w, tau, size);
-    kernel.add_scaled(w, 1, v, shift, 1, size);
-    kernel.subtract_rank_2(trailing, a.stride, v, w, size);
+    std::fill_n(w, a.rows, T(0));
+    kernel.add_symmetric_rows(w, a.data, a.stride, a.row(k), k + 1, a.rows, a.rows);
+    const double tau = h.tau[at], shift = -0.5 * tau * tau * kernel.dot(out, v, size);
+    kernel.scale(out, tau, size);
+    kernel.add_scaled(out, 1, v, shift, 1, size);
+    kernel.subtract_rank_2(&a(k + 1, k + 1), a.stride, v, out, size);
   }
 }
 
