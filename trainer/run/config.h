@@ -37,10 +37,8 @@ struct ModelConfig {
   std::int64_t context = 1024;
   std::int64_t vocab = 50304;
   double rope_base = 10000;
-  bool tied = true;
   // cnn
   double width_factor = 1;
-  bool whitening = true;
   double scaling_factor = 1.0 / 9;
   // mlp
   std::vector<std::int64_t> hidden = {256};

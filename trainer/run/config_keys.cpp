@@ -93,12 +93,8 @@ std::vector<Key> make_keys() {
         "gpt: size of the vocabulary; 256 for bytes, 50304 for GPT-2 (50257, rounded up)");
   model("rope_base", place<&Config::model, &M::rope_base>(), {.low = 1, .low_open = true},
         "gpt: base of the rotary embedding's frequencies");
-  model("tied", place<&Config::model, &M::tied>(), {},
-        "gpt: one matrix for the embedding and the output");
   model("width_factor", place<&Config::model, &M::width_factor>(),
         {.low = 0, .high = 64, .low_open = true}, "cnn: times (64, 256, 256) channels");
-  model("whitening", place<&Config::model, &M::whitening>(), {},
-        "cnn: first layer fixed to the whitening of training patches");
   model("scaling_factor", place<&Config::model, &M::scaling_factor>(), positive,
         "cnn: times the logits");
   model("hidden", place<&Config::model, &M::hidden>(), {.low = 1, .high = 1 << 20},
