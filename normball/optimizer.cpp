@@ -40,6 +40,10 @@ void name_layers(std::vector<Layer>& layers) {
   }
 }
 
+void require_steps(std::string_view where, std::int64_t steps) {
+  if (steps < 0) detail::invalid(where, "steps_taken must not be negative, got ", steps);
+}
+
 template <class T>
 void require_shape(const Layer& layer, std::string_view what, MatrixView<T> view) {
   detail::require_view("Optimizer::step", what, view);
@@ -436,6 +440,7 @@ std::vector<NamedBuffer<T>> Optimizer<T>::state() {
 template <class T>
 void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>> buffers,
                               std::int64_t steps_taken) {
+  require_steps("Optimizer::load_state", steps_taken);
   const auto targets = state();
   if (buffers.size() != targets.size()) {
     detail::invalid("Optimizer::load_state", "got ", buffers.size(), " buffers, expected ",
@@ -461,9 +466,7 @@ void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>> buffers,
 
 template <class T>
 void Optimizer<T>::set_steps_taken(std::int64_t steps) {
-  if (steps < 0) {
-    detail::invalid("Optimizer::set_steps_taken", "steps_taken must not be negative, got ", steps);
-  }
+  require_steps("Optimizer::set_steps_taken", steps);
   step_ = steps;
   prepared_ = false;
 }

@@ -26,9 +26,8 @@ struct Parameter {
   MatrixView<T> weight;
   MatrixView<T> gradient;
   bool has_gradient = true;
-  MatrixView<T> momentum =
-      MatrixView<T>();   // d, with Execution::external_momentum; zero before the first step
-  double lr_factor = 1;  // this layer's lr as a multiple of the method's
+  MatrixView<T> momentum = {};  // d, with Execution::external_momentum; zero before the first step
+  double lr_factor = 1;         // this layer's lr as a multiple of the method's
 
   static Parameter without_gradient(MatrixView<T> weight) {
     return {.weight = weight, .gradient = {}, .has_gradient = false};
