@@ -1,7 +1,9 @@
 // Cursors, orders, and batches of images and tokens.
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "data_samples.h"
 #include "testing.h"
@@ -154,26 +156,28 @@ TEST(ImageLoaderTest, AugmentationIsFlipThenReflectedTranslation) {
                       .augmentation = {.flip = Flip::Random, .translate = 2},
                       .normalization = as_bytes(3)},
                      {.seed = 5});
-  std::map<std::tuple<bool, int, int>, int> counts;
-  ImageBatch batch;
-  constexpr int epochs = 200;
-  for (int epoch = 0; epoch < epochs; ++epoch) {
-    loader.next(batch);
-    for (std::int64_t i = 0; i < batch.count; ++i) {
-      const auto got = pixels_of(batch, i);
-      int matches = 0;
-      for (const bool flip : {false, true}) {
-        for (int down = 0; down <= 4; ++down) {
-          for (int right = 0; right <= 4; ++right) {
-            if (got !=
-                augmented(images, batch.labels[static_cast<size_t>(i)], flip, 2, down, right))
-              continue;
-            ++matches;
-            ++counts[{flip, down, right}];
-          }
+  using Variant = std::tuple<bool, int, int>;
+  std::vector<std::map<std::vector<int>, Variant>> variants(20);  // of each image, by its pixels
+  for (std::int64_t image = 0; image < 20; ++image) {
+    for (const bool flip : {false, true}) {
+      for (int down = 0; down <= 4; ++down) {
+        for (int right = 0; right <= 4; ++right) {
+          variants[static_cast<size_t>(image)].emplace(
+              augmented(images, image, flip, 2, down, right), Variant(flip, down, right));
         }
       }
-      ASSERT_EQ(matches, 1);
+    }
+    ASSERT_EQ(variants[static_cast<size_t>(image)].size(), 50u);
+  }
+  std::map<Variant, int> counts;
+  ImageBatch batch;
+  for (int epoch = 0; epoch < 200; ++epoch) {
+    loader.next(batch);
+    for (std::int64_t i = 0; i < batch.count; ++i) {
+      const auto& known = variants[static_cast<size_t>(batch.labels[static_cast<size_t>(i)])];
+      const auto found = known.find(pixels_of(batch, i));
+      ASSERT_NE(found, known.end());
+      ++counts[found->second];
     }
   }
   ASSERT_EQ(counts.size(), 50u);  // all of them, each 80 times on average

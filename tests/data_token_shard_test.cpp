@@ -126,13 +126,16 @@ TEST(TokenShardTest, FilesBeyondTwoGibibytesWork) {
   if (::ftruncate(fd, end) != 0) GTEST_SKIP() << "this file system has no files of this size";
   ASSERT_EQ(::pwrite(fd, last, sizeof last, end - 4), 4);
   ::close(fd);
-  const TokenDataset dataset = load_shards(path, {.vocabulary = 13, .validation = {}});
-  EXPECT_EQ(dataset.train.size(), count);
+  TokenData data;
+  data.append(read_shard(path), TokenData::Width::Two);
+  EXPECT_EQ(data.size(), count);
   std::vector<std::int64_t> tail(3);
-  dataset.train.read(count - 3, tail);
+  data.read(count - 3, tail);
   EXPECT_EQ(tail, (std::vector<std::int64_t>{0, 11, 12}));
+#ifndef NORMBALL_SANITIZED  // a billion checked reads take minutes
   expect_data_error([&] { load_shards(path, {.vocabulary = 12, .validation = {}}); },
                     {"token 1099999999 is 12"});
+#endif
 }
 
 TEST(TokenDataTest, ReadsAcrossPiecesOfBothWidths) {
