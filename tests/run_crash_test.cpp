@@ -18,7 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+#ifdef NORMBALL_SANITIZED
+constexpr std::int64_t total_steps = 60;
+#else
 constexpr std::int64_t total_steps = 400;
+#endif
 
 // Each step draws noise and adds it to every weight, so that a lost or repeated step would show.
 void train(const fs::path& directory) {
