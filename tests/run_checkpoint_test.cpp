@@ -203,6 +203,17 @@ TEST(Checkpoint, DiscardAfterRemovesTheLaterOnes) {
   EXPECT_EQ(store.list().size(), 2u);
 }
 
+// Killed after each rename and before the older ones are removed, a run would keep them all.
+TEST(Checkpoint, GoingOnRemovesWhatACrashLeftToRemove) {
+  ScratchDirectory scratch;
+  CheckpointStore hoarding(scratch.path(), {.last = 100});
+  for (std::int64_t step = 1; step <= 6; ++step) save(hoarding, step);
+  CheckpointStore store(scratch.path(), {.last = 2, .best = false});
+  EXPECT_TRUE(store.discard_after(6).empty());
+  ASSERT_EQ(store.list().size(), 2u);
+  EXPECT_EQ(store.list()[0].filename(), "step-5");
+}
+
 TEST(Checkpoint, OneFlippedBitAnywhereIsDetected) {
   ScratchDirectory scratch;
   CheckpointStore store(scratch.path());

@@ -245,6 +245,7 @@ std::vector<fs::path> CheckpointStore::discard_after(std::int64_t step) {
     if (*step_of(path) > step) discarded.push_back(path);
   }
   for (const auto& path : discarded) remove(path);
+  prune();  // what a crash kept the last save from
   return discarded;
 }
 

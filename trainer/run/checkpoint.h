@@ -59,6 +59,7 @@ class CheckpointStore {
   // process saves.
   std::vector<std::filesystem::path> clean();
   // Before training goes on from `step`: checkpoints after it belong to a history that is given up.
+  // They are returned; those that retention gives up go as well.
   std::vector<std::filesystem::path> discard_after(std::int64_t step);
 
  private:
