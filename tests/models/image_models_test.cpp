@@ -65,6 +65,10 @@ TEST(CnnTest, SizesFollowTheWidthFactor) {
   EXPECT_EQ(quarter.parameters()[1].tensor.sizes(), torch::IntArrayRef({16, 8, 3, 3}));
   EXPECT_EQ(quarter.parameters().back().tensor.sizes(), torch::IntArrayRef({10, 64}));
   EXPECT_EQ(quarter.parameters().back().role, "output");
+  // Sides 27, 13, 6, 3; two operations a product; three passes over what is trained.
+  const std::int64_t trained =
+      27 * 27 * 1152 + 13 * 13 * (2304 + 9216) + (6 * 6 * 2 + 3 * 3) * 36864 + 640;
+  EXPECT_EQ(quarter.training_flops(), static_cast<double>(2 * (27 * 27 * 32 + 3 * trained)));
 }
 
 TEST(CnnTest, InitializationLandsOnTheBallOfTheFlattenedNorm) {
