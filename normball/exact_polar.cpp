@@ -24,6 +24,7 @@ using blas::Op;
 constexpr int most_levels = 5;
 constexpr int most_halley_steps = 2;
 constexpr int most_deflations = 3;  // within each other
+constexpr Index most_strict = 32;
 
 // Subtracts the mean of the diagonal and returns it. Errors of Householder transformations are
 // proportional to the norm of what is transformed, and a multiple of I passes through unchanged.
@@ -138,7 +139,11 @@ class Levels {
     const T gram_mean = remove_mean(gram_);
     tridiagonalize(reflectors_, tridiagonal_, workspace_, side_.threads);
     for (T& entry : tridiagonal_.diagonal) entry += gram_mean;
-    Plan plan = make_plan(tridiagonal_, depth_ < most_deflations, lifted);
+    // Where the closing step costs next to nothing, or after steps that may have lifted zeros, the
+    // result stays in the ball to rounding.
+    const bool strict = gram_.rows <= most_strict || halley_steps_ > 0;
+    const double final_ratio = strict ? Tuning<T>::strict_ratio : Tuning<T>::final_ratio;
+    Plan plan = make_plan(tridiagonal_, final_ratio, depth_ < most_deflations, lifted);
     const auto is_refused = [&] { return plan.treatment == Treatment::Shift && !may_shift; };
     if (plan.treatment == Treatment::Zero || is_refused()) return plan;
 

@@ -122,6 +122,7 @@ PolarQuality large_quality(const Spectrum& spectrum, Index rows, Index cols, int
     quality.below_one = 1 - std::sqrt(1 - (largest_eigenvalue(gram, size, -1) - size));
     return quality;
   }
+  quality.deficient = true;
   // In the basis of the singular vectors the result is the identity on the range.
   rotate(work.view(), false, right, true);
   rotate(work.view(), true, left, true);

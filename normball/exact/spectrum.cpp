@@ -40,7 +40,7 @@ double gershgorin(const Tridiagonal<T>& t) {
 }  // namespace
 
 template <class T>
-Plan make_plan(const Tridiagonal<T>& t, bool may_deflate, bool lifted) {
+Plan make_plan(const Tridiagonal<T>& t, double final_ratio, bool may_deflate, bool lifted) {
   using Tune = Tuning<T>;
   const double clean_ratio = Tune::clean_ratio(t.size());
   Plan plan;
@@ -69,7 +69,7 @@ Plan make_plan(const Tridiagonal<T>& t, bool may_deflate, bool lifted) {
     while (shifts[s] > ratio) ++s;
     return s;
   };
-  const size_t at_final = first_below(Tune::final_ratio), at_clean = first_below(clean_ratio);
+  const size_t at_final = first_below(final_ratio), at_clean = first_below(clean_ratio);
 
   plan.low = low * plan.high;
   if (counts[at_final] == 0) {
@@ -136,9 +136,9 @@ double largest_singular_value(ConstMatrixView<T> x, Workspace& workspace) {
   return std::ldexp(std::sqrt(largest_eigenvalue(t)), -exponent);
 }
 
-#define NORMBALL_INSTANTIATE(T)                               \
-  template Plan make_plan(const Tridiagonal<T>&, bool, bool); \
-  template double largest_eigenvalue(const Tridiagonal<T>&);  \
+#define NORMBALL_INSTANTIATE(T)                                       \
+  template Plan make_plan(const Tridiagonal<T>&, double, bool, bool); \
+  template double largest_eigenvalue(const Tridiagonal<T>&);          \
   template double largest_singular_value(ConstMatrixView<T>, Workspace&);
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)

@@ -26,9 +26,10 @@ constexpr Index most_deflated(Index n) { return n / 5; }
 // ... in order to save the closing step.
 constexpr Index most_deflated_to_end(Index n) { return n / 8; }
 
-// `lifted`: Halley steps have lifted all that is not zero to rounding above the noise.
+// `final_ratio`: λmin / λmax from which the plan is final. `lifted`: Halley steps have lifted all
+// that is not zero to rounding above the noise.
 template <class T>
-Plan make_plan(const Tridiagonal<T>& t, bool may_deflate, bool lifted);
+Plan make_plan(const Tridiagonal<T>& t, double final_ratio, bool may_deflate, bool lifted);
 
 template <class T>
 double largest_eigenvalue(const Tridiagonal<T>& t);
