@@ -1,13 +1,20 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the main job: GGNC against steepest descent and
-# normalized descent on a badly scaled problem, with a table, a plot and a figure. Arguments go to the
-# example; ./run.sh --help lists them.
+# Installs what is missing, builds, and runs the main job: a small network on Fashion-MNIST with
+# Unconstrained ClippedScion and with Unconstrained Scion, both without stepsize decay and each at
+# its own best fixed stepsize, then a table and a page with both.
 set -euo pipefail
 cd "$(dirname "$0")"
 scripts/setup
 cmake --preset release >/dev/null
-cmake --build --preset release --target best_of_both_worlds
-mkdir -p runs
-build/release/examples/best_of_both_worlds --svg runs/best_of_both_worlds.svg "$@"
+cmake --build --preset release --target normball_cli
+normball=build/release/cli/normball
+
+names=(demo-unconstrained-clipped-scion demo-unconstrained-scion)
+for name in "${names[@]}"; do
+  rm -rf "runs/$name"
+  echo
+  echo "== $name"
+  "$normball" train "fashion-mnist-${name#demo-}" --name "$name"
+done
 echo
-echo "The same curves as a figure: runs/best_of_both_worlds.svg"
+"$normball" report "${names[@]/#/runs/}" --out runs/demo.html

@@ -1,8 +1,10 @@
 // `normball report RUN...`: one page with the curves and results of one or several runs.
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/table.h"
 #include "trainer/run/atomic_file.h"
 #include "trainer/run/report.h"
 
@@ -14,6 +16,35 @@ struct Options {
   std::string out;
 };
 
+// The last and the best value of a curve, or dashes.
+std::vector<std::string> last_and_best(const run::RunData& data, const std::string& curve,
+                                       const char* pattern, double factor, bool largest) {
+  const auto found = data.curves.find(curve);
+  if (found == data.curves.end() || found->second.empty()) return {"-", "-"};
+  const auto& points = found->second;
+  const auto [low, high] = std::ranges::minmax(points, {}, &run::CurvePoint::value);
+  return {format(pattern, factor * points.back().value),
+          format(pattern, factor * (largest ? high : low).value)};
+}
+
+// The same results as on the page, side by side.
+void print_results(const std::vector<run::RunData>& runs) {
+  const bool accuracy = std::ranges::any_of(
+      runs, [](const run::RunData& data) { return data.curves.contains("val_accuracy"); });
+  const std::string what = accuracy ? "accuracy" : "val loss";
+  Table table({"run", "lr", "steps", what, "best", "train loss", "seconds"});
+  for (const auto& data : runs) {
+    const auto setting = data.settings.find("lr");
+    const auto result = accuracy ? last_and_best(data, "val_accuracy", "%.2f %%", 100, true)
+                                 : last_and_best(data, "val_loss", "%.4f", 1, false);
+    table.add({data.name, setting == data.settings.end() ? "-" : setting->second,
+               std::to_string(data.steps), result[0], result[1],
+               last_and_best(data, "loss", "%.4f", 1, false)[0],
+               data.seconds ? format("%.0f", *data.seconds) : "-"});
+  }
+  table.print(std::cout);
+}
+
 void write_report(const Options& options) {
   std::vector<run::RunData> runs;
   for (const auto& directory : options.runs) runs.push_back(run::read_run(directory));
@@ -22,7 +53,8 @@ void write_report(const Options& options) {
     out = runs.size() == 1 ? std::filesystem::path(options.runs[0]) / "report.html" : "report.html";
   }
   run::write_file_atomically(run::FileSystem::real(), out, run::report_page(runs));
-  std::cout << "written to " << out.string() << '\n';
+  print_results(runs);
+  std::cout << "\nThe curves: " << out.string() << '\n';
 }
 
 }  // namespace

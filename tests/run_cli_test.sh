@@ -48,8 +48,8 @@ sed 's/epochs = 80/epochs = 81/' "$source/configs/cifar10-adam.toml" >"$work/pre
 
 expect 1 "has no metrics.jsonl" report "$work/run"
 printf '{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5}\n' >"$work/run/metrics.jsonl"
-expect 0 "written to $work/run/report.html" report "$work/run"
-expect 0 "written to $work/both.html" report "$work/run" "$work/run" --out "$work/both.html"
+expect 0 "The curves: $work/run/report.html" report "$work/run"
+expect 0 "The curves: $work/both.html" report "$work/run" "$work/run" --out "$work/both.html"
 expect 1 "check the path" report "$work/run" --out "$work/missing/page.html"
 expect 2 "runs is required" report
 grep -q "</html>" "$work/both.html"
