@@ -14,7 +14,8 @@ target_precompile_headers(normball_torch_pch PRIVATE <torch/torch.h>)
 # Makes a target use LibTorch. Its sources get <torch/torch.h> from the precompiled header, which is
 # only valid with the same code generation: position-independent code for executables as well.
 function(normball_use_torch target)
-  target_link_libraries(${target} PRIVATE normball_libtorch normball_warnings)
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:normball_libtorch>
+                                          $<BUILD_INTERFACE:normball_warnings>)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)

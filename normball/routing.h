@@ -62,6 +62,8 @@ struct Assignment {
   std::optional<double> radius = {};
   std::optional<Split> split = {};
   std::optional<int> batch = {};  // leading dimensions that count matrices (experts)
+
+  friend bool operator==(const Assignment&, const Assignment&) = default;
 };
 
 struct ParameterInfo {
@@ -78,6 +80,8 @@ struct ParameterInfo {
 struct RoutingRule {
   std::string pattern;
   Assignment then;
+
+  friend bool operator==(const RoutingRule&, const RoutingRule&) = default;
 };
 
 // The radius of a parameter by its role, where neither a rule nor its group gives one.
@@ -85,6 +89,7 @@ struct RoleRadii {
   double input = 1, onehot = 1, hidden = 1, output = 1, bias = 1;
 
   double of(Role role) const;
+  friend bool operator==(const RoleRadii&, const RoleRadii&) = default;
 };
 
 struct RoutingOptions {

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs the build into a prefix, moves that, and uses it as others would: from CMake and from
 # pkg-config. The programs see the prefix only, so a header that was not installed is an error.
-#   install_test.sh BUILD WORK GENERATOR CC CXX      (CMAKE and PKG_CONFIG name the tools)
+#   install_test.sh BUILD WORK GENERATOR CC CXX TORCH   (TORCH: ON with the adapter; CMAKE and PKG_CONFIG name the tools)
 set -eu
-build=$1 work=$2 generator=$3 cc=$4 cxx=$5
+build=$1 work=$2 generator=$3 cc=$4 cxx=$5 torch=$6
 source=$(cd "$(dirname "$0")" && pwd)/consumer
 prefix=$work/prefix
 
@@ -14,9 +14,10 @@ mv "$work/before" "$prefix"
 
 echo "== find_package"
 "$CMAKE" -G "$generator" -S "$source" -B "$work/cmake" -DCMAKE_CXX_COMPILER="$cxx" \
-  -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release >/dev/null
+  -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release -DWITH_TORCH="$torch" >/dev/null
 "$CMAKE" --build "$work/cmake"
 "$work/cmake/consumer"
+if [ "$torch" = ON ]; then "$work/cmake/consumer_torch"; fi
 
 libdir=$(dirname "$(find "$prefix" -name 'libnormball.*' | head -n 1)")
 export PKG_CONFIG_PATH="$libdir/pkgconfig" LD_LIBRARY_PATH="$libdir"

@@ -1,0 +1,49 @@
+// ClippedScion and Scion for LibTorch, where Adam stood:
+//
+//   normball::optim::ClippedScion optimizer(
+//       *model, normball::optim::ClippedScionOptions(0.01).alpha(0.1).rho(600));
+#pragma once
+
+#include "normball_torch/norm_ball.h"
+
+namespace normball::optim {
+
+using ClippedScionOptions = NormBallOptions;
+using ClippedScionParamState = NormBallParamState;
+using ScionOptions = NormBallOptions;
+using ScionParamState = NormBallParamState;
+
+namespace detail {
+// The method's name for the options; throws where they do not belong to it.
+std::string_view clipped_scion_method(const NormBallOptions& options);
+std::string_view scion_method(const NormBallOptions& options);
+}  // namespace detail
+
+// Algorithm 3, or Algorithm 4 where constrained. Needs lr and rho.
+class ClippedScion : public NormBall {
+ public:
+  // Groups, tensors, module->named_parameters(), or a module.
+  template <class Parameters>
+  ClippedScion(Parameters&& parameters, const ClippedScionOptions& defaults)
+      : NormBall(std::forward<Parameters>(parameters), detail::clipped_scion_method(defaults),
+                 defaults) {}
+  ClippedScion(std::vector<::torch::optim::OptimizerParamGroup> groups,
+               const ClippedScionOptions& defaults)
+      : NormBall(std::move(groups), detail::clipped_scion_method(defaults), defaults) {}
+  ClippedScion(std::vector<::torch::Tensor> parameters, const ClippedScionOptions& defaults)
+      : NormBall(std::move(parameters), detail::clipped_scion_method(defaults), defaults) {}
+};
+
+// Every step has the full length: ClippedScion without the threshold. Needs lr.
+class Scion : public NormBall {
+ public:
+  template <class Parameters>
+  Scion(Parameters&& parameters, const ScionOptions& defaults)
+      : NormBall(std::forward<Parameters>(parameters), detail::scion_method(defaults), defaults) {}
+  Scion(std::vector<::torch::optim::OptimizerParamGroup> groups, const ScionOptions& defaults)
+      : NormBall(std::move(groups), detail::scion_method(defaults), defaults) {}
+  Scion(std::vector<::torch::Tensor> parameters, const ScionOptions& defaults)
+      : NormBall(std::move(parameters), detail::scion_method(defaults), defaults) {}
+};
+
+}  // namespace normball::optim

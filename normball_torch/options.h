@@ -1,0 +1,74 @@
+// Options and state in LibTorch's form. One options type serves the optimizer and its groups.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "normball/method.h"
+#include "normball/routing.h"
+
+namespace normball::optim {
+
+struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBallOptions> {
+  NormBallOptions() = default;
+  NormBallOptions(double lr);  // NOLINT: as in LibTorch, a number is an lr
+
+  // Of a group, or of all of them. lr is γρ, the largest step relative to the balls; a group
+  // without one has the optimizer's. Text forms as everywhere in the library.
+  TORCH_ARG(std::optional<double>, lr) = {};
+  TORCH_ARG(std::string, norm) = "auto";
+  TORCH_ARG(std::optional<double>, radius) = {};
+  TORCH_ARG(std::string, role) = "";   // input, onehot, hidden, output or bias
+  TORCH_ARG(std::string, split) = "";  // "3", "rows(768, 256, 256)", "columns(12)"
+  TORCH_ARG(std::optional<int64_t>, batch) = {};
+  TORCH_ARG(std::shared_ptr<const NormOracle>, oracle) = {};  // a norm of your own
+  TORCH_ARG(std::vector<std::string>, names) = {};  // of the group's parameters, in their order
+  TORCH_ARG(std::vector<std::string>, kinds) = {};  // as parse_kind() reads them, or none
+
+  // Of the whole optimizer: a group that says otherwise is an error.
+  TORCH_ARG(std::optional<double>, alpha) = {};
+  TORCH_ARG(std::optional<double>, rho) = {};
+  TORCH_ARG(std::optional<double>, beta) = {};
+  TORCH_ARG(std::optional<double>, l0) = {};
+  TORCH_ARG(std::optional<double>, l1) = {};
+  TORCH_ARG(std::optional<bool>, constrained) = {};
+  TORCH_ARG(std::optional<std::string>, short_step) = {};  // plain, norm or diameter
+  TORCH_ARG(std::optional<std::string>, solver) = {};      // of spectral norms chosen by "auto"
+  TORCH_ARG(std::optional<std::vector<RoutingRule>>, rules) = {};
+  TORCH_ARG(std::optional<RoleRadii>, radii) = {};
+  TORCH_ARG(std::optional<double>, grad_clip) = {};  // what clip_grad_norm_ is called with, if so
+  TORCH_ARG(std::optional<int64_t>, threads) = {};   // 0: OpenMP's default
+  // Spectral layers keep their direction in the gradient: it is lost, and a buffer is saved.
+  TORCH_ARG(std::optional<bool>, overwrite_gradients) = {};
+  TORCH_ARG(std::optional<bool>, skip_nonfinite) = {};  // a step with NaN is skipped, not an error
+  TORCH_ARG(std::optional<bool>, force_aten) = {};      // tensor operations on the CPU as well
+
+ public:
+  void serialize(::torch::serialize::InputArchive& archive) override;
+  void serialize(::torch::serialize::OutputArchive& archive) const override;
+  double get_lr() const override;
+  void set_lr(const double lr) override;
+
+  // What the group says to routing.
+  Assignment assignment() const;
+  // Throws for an option of the whole optimizer that is set here and differs from `whole`.
+  void require_no_override(const NormBallOptions& whole, std::string_view where,
+                           size_t group) const;
+};
+
+struct NormBallParamState
+    : public ::torch::optim::OptimizerCloneableParamState<NormBallParamState> {
+  TORCH_ARG(::torch::Tensor, momentum_buffer) = {};
+  TORCH_ARG(::torch::Tensor, basis) = {};  // of power iteration, all matrices in a row
+
+ public:
+  void serialize(::torch::serialize::InputArchive& archive) override;
+  void serialize(::torch::serialize::OutputArchive& archive) const override;
+};
+
+}  // namespace normball::optim
