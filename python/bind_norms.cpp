@@ -141,8 +141,6 @@ void bind_norms(py::module_& module) {
       .def_readonly("cols", &Shape::cols)
       .def_readonly("kernel", &Shape::kernel)
       .def_readonly("rank", &Shape::rank);
-  module.def("flatten", [](const std::vector<Index>& dimensions) { return flatten(dimensions); });
-  module.def("check_norm", [](const std::string& text) { return to_string(parse_norm(text)); });
   module.def("check_solver",
              [](const std::string& text) { return to_string(parse_polar_solver(text)); });
   // (geometry, scale, solver): ‖x‖ = ‖x‖_geometry / scale and lmo(d) = scale lmo_geometry(d).

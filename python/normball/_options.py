@@ -63,6 +63,8 @@ def check_shared(where: str, options: Mapping[str, Any]) -> _core.Method:
     if not isinstance(options["maximize"], bool):
         raise ValueError(f"[{where}] maximize must be True or False, got {options['maximize']!r}")
     _core.check_solver(options["solver"])
+    for role, radius in options["radii"].items():
+        number(where, f"the radius of the role '{role}'", radius)
     for pattern, then in options["rules"].items():
         unknown = [key for key in then if key not in ASSIGNED]
         if unknown:
@@ -90,8 +92,12 @@ def split_text(value: Any) -> Optional[str]:
 
 def assignment(given: Mapping[str, Any]) -> _core.Assignment:
     """What a group or a rule says about its parameters."""
-    return _core.Assignment(norm=given.get("norm"), role=given.get("role"), radius=given.get("radius"),
-                            split=split_text(given.get("split")), batch=given.get("batch"))
+    said = {key: given[key] for key in ASSIGNED if given.get(key) is not None}
+    try:
+        return _core.Assignment(**{**said, "split": split_text(said.get("split"))})
+    except TypeError:
+        raise ValueError(f"[normball.torch] norm and role are names, radius is a number, split a number, a list or a "
+                         f"text, and batch an integer; got {said}") from None
 
 
 def _is_pair(value: Any) -> bool:

@@ -85,6 +85,8 @@ def route_groups(where: str, method: _core.Method, groups: Sequence[Mapping[str,
     for index, group in enumerate(groups):
         _options.check_not_overridden(where, method, group, index)
         given = {key: group[key] for key in _options.ASSIGNED}
+        if given["norm"] == "auto":  # says nothing
+            given["norm"] = None
         if method.norm is not None:
             given.update(norm=method.norm, role=None)
         if method.radius is not None:

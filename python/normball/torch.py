@@ -155,7 +155,6 @@ class NormBall(torch.optim.Optimizer):
         try:
             added = self.param_groups[index]
             _options.check_lr(where, self._method(), added, index)
-            _core.check_norm(added["norm"])
             _options.assignment(added)
             if self._complete:
                 self._routing()
@@ -306,7 +305,7 @@ class NormBall(torch.optim.Optimizer):
             self._abandon()
             if self.param_groups[0]["nonfinite"] == "error":
                 raise
-            name = str(error).split("'")[1]
+            name = str(error).partition("gradient of '")[2].rpartition("' has an entry")[0]
             self.report = StepReport(k, 0.0, 0.0, max(lrs) / method.rho, max(lrs), False, True, name)
             return loss
         except Exception:

@@ -118,5 +118,6 @@ def test_each_warning_is_given():
     assert "routed to spectral" in explained(embedding, rules={"0.weight": dict(norm="spectral")})
     assert "could be a 1-d convolution or stacked matrices" in explained([torch.zeros(8, 16, 4)])
     assert "clip_grad_norm" in explained(embedding, grad_clip=1.0)
+    assert "no output head was recognized" in explained([("a", torch.zeros(4, 3)), ("b", torch.zeros(2, 4))])
     partly = explained(embedding[1].parameters(), model=embedding)
     assert "'0.weight' is in no parameter group" in partly
