@@ -15,7 +15,8 @@ struct MatrixView {
   Index cols = 0;
   Index stride = 0;
 
-  constexpr MatrixView() noexcept {}  // spelled out: GCC 12 trips over the defaulted one
+  // noexcept: where it is left to be deduced, GCC 12 fails on Parameter's initializer in programs.
+  constexpr MatrixView() noexcept = default;
   constexpr MatrixView(T* data_, Index rows_, Index cols_)
       : MatrixView(data_, rows_, cols_, cols_) {}
   constexpr MatrixView(T* data_, Index rows_, Index cols_, Index stride_)
