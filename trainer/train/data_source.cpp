@@ -31,6 +31,25 @@ Batch as_tensors(TokenBatch& batch) {
           tensor_on(batch.targets, {batch.rows, batch.length})};
 }
 
+// Batches made ahead, and where the data stands after the last one handed out.
+template <class Loader, class Buffer>
+class Stream {
+ public:
+  void start(Loader loader) {
+    batch_.after = loader.cursor();
+    batches_.emplace(std::move(loader));
+  }
+  Batch next() {
+    batches_->next(batch_);
+    return as_tensors(batch_);
+  }
+  const DataCursor& cursor() const { return batch_.after; }
+
+ private:
+  std::optional<data::Prefetcher<Loader, Buffer>> batches_;
+  Buffer batch_;
+};
+
 std::int64_t batches_of(std::int64_t items, std::int64_t batch, std::int64_t limit) {
   const std::int64_t all = (items + batch - 1) / batch;
   return limit > 0 ? std::min(limit, all) : all;
@@ -61,15 +80,10 @@ class ImageSource final : public DataSource {
     seek({.seed = static_cast<std::uint64_t>(config.run.seed)});
   }
 
-  Batch next() override {
-    batches_->next(batch_);
-    return as_tensors(batch_);
-  }
-  DataCursor cursor() const override { return batch_.after; }
+  Batch next() override { return stream_.next(); }
+  DataCursor cursor() const override { return stream_.cursor(); }
   void seek(const DataCursor& cursor) override {
-    data::ImageLoader loader(images_.train, options_, cursor);
-    batch_.after = loader.cursor();
-    batches_.emplace(std::move(loader));
+    stream_.start(data::ImageLoader(images_.train, options_, cursor));
   }
 
   std::int64_t evaluation_batches() const override { return evaluation_count_; }
@@ -91,8 +105,8 @@ class ImageSource final : public DataSource {
   data::ImageLoaderOptions options_;
   std::int64_t evaluation_size_, evaluation_count_;
   std::optional<data::PixelTable> table_;
-  std::optional<data::Prefetcher<data::ImageLoader, ImageBatch>> batches_;
-  ImageBatch batch_, evaluation_;
+  Stream<data::ImageLoader, ImageBatch> stream_;
+  ImageBatch evaluation_;
 };
 
 class TokenSource final : public DataSource {
@@ -110,18 +124,13 @@ class TokenSource final : public DataSource {
               .item_units = options_.length,
               .has_validation = evaluation_.has_value()};
     seek({.seed = static_cast<std::uint64_t>(config.run.seed)});
-    facts_.items = batch_.after.items;
+    facts_.items = stream_.cursor().items;
   }
 
-  Batch next() override {
-    batches_->next(batch_);
-    return as_tensors(batch_);
-  }
-  DataCursor cursor() const override { return batch_.after; }
+  Batch next() override { return stream_.next(); }
+  DataCursor cursor() const override { return stream_.cursor(); }
   void seek(const DataCursor& cursor) override {
-    data::TokenLoader loader(tokens_.train, options_, cursor);
-    batch_.after = loader.cursor();
-    batches_.emplace(std::move(loader));
+    stream_.start(data::TokenLoader(tokens_.train, options_, cursor));
   }
 
   std::int64_t evaluation_batches() const override {
@@ -137,8 +146,8 @@ class TokenSource final : public DataSource {
   data::TokenDataset tokens_;
   data::TokenLoaderOptions options_;
   std::optional<data::TokenEvaluation> evaluation_;
-  std::optional<data::Prefetcher<data::TokenLoader, TokenBatch>> batches_;
-  TokenBatch batch_, evaluation_buffer_;
+  Stream<data::TokenLoader, TokenBatch> stream_;
+  TokenBatch evaluation_buffer_;
 };
 
 data::TokenDataset open_text(const run::DataConfig& config, std::int64_t threads) {
