@@ -13,9 +13,9 @@
 
 namespace normball {
 
-// Exact to rounding for singular values above 1e-6 (float) or 1e-10 (double) of the largest, the
-// default. Smaller ones may end anywhere in [0, 1]: the result is always in the unit ball. See
-// docs/polar.md.
+// The default. Singular values above 1e-6 (float) or 1e-10 (double) of the largest become 1 within
+// 2e-4 (float; 1e-5 for n <= 32 and rank-deficient input) or 1e-10 and 1e-12 upwards (double);
+// smaller ones may end anywhere below that. See docs/polar.md.
 struct ExactPolar {
   friend bool operator==(const ExactPolar&, const ExactPolar&) = default;
 };
