@@ -53,10 +53,10 @@ double polar_flops(Index rows, Index cols) {
 
 double best_seconds(int rounds, const std::function<void()>& body) {
   constexpr double shortest_round = 0.02;
-  constexpr double long_body = 3;  // seconds: two of these are enough
+  constexpr double long_body = 3;  // seconds: long enough to average over the noise
   const double first = time_once(body);
   const int repeats = std::max(1, static_cast<int>(shortest_round / std::max(first, 1e-9)));
-  if (first > long_body) rounds = std::min(rounds, 2);
+  if (first > long_body) return first;
   double best = repeats == 1 ? first : HUGE_VAL;
   for (int round = repeats == 1 ? 1 : 0; round < rounds; ++round) {
     best = std::min(best, time_once([&] {

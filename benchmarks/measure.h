@@ -14,7 +14,7 @@
 namespace normball::benchmarks {
 
 // The best of `rounds` timings in seconds; short bodies are repeated within a round, those of
-// several seconds run twice at most.
+// several seconds run once.
 double best_seconds(int rounds, const std::function<void()>& body);
 
 // The rates that nothing on this machine can beat, with the given number of threads.
