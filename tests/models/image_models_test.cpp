@@ -2,7 +2,6 @@
 #include <numbers>
 
 #include "testing.h"
-#include "trainer/models/augment.h"
 #include "trainer/models/initialization.h"
 #include "trainer/models/make_model.h"
 
@@ -209,57 +208,6 @@ TEST(MlpTest, IsWhatItsFormulaSays) {
   EXPECT_EQ(p[2].role, "hidden");
   EXPECT_EQ(p[4].role, "output");
   EXPECT_EQ(model->training_flops(), 6 * (784 * 20 + 20 * 12 + 12 * 10));
-}
-
-TEST(AugmentTest, NothingAskedNothingDone) {
-  const auto images = torch::randn({3, 2, 9, 9});
-  const std::vector<std::int64_t> numbers = {4, 5, 6};
-  const auto same = augment(images, numbers, 3, {.translate = 0, .flip = false});
-  EXPECT_TRUE(same.equal(images));
-}
-
-TEST(AugmentTest, MirrorsHalfOfThemAndEachInEveryOtherEpoch) {
-  const auto images = torch::randn({400, 1, 5, 5});
-  std::vector<std::int64_t> numbers(400);
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int64_t>(i);
-  const Augmentation flips = {.translate = 0, .seed = 3};
-  const auto even = augment(images, numbers, 0, flips), odd = augment(images, numbers, 1, flips);
-  EXPECT_TRUE(odd.flip(3).equal(even));
-  EXPECT_TRUE(augment(images, numbers, 2, flips).equal(even));
-  std::int64_t mirrored = 0;
-  for (std::int64_t i = 0; i < 400; ++i) mirrored += even[i].equal(images[i]) ? 0 : 1;
-  EXPECT_NEAR(static_cast<double>(mirrored), 200, 50);
-}
-
-TEST(AugmentTest, ShiftsByEveryAllowedAmountWithMirroredBorders) {
-  const auto image = torch::randn({1, 3, 8, 8});
-  const auto images = image.expand({600, 3, 8, 8}).contiguous();
-  std::vector<std::int64_t> numbers(600);
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int64_t>(i);
-  const auto result = augment(images, numbers, 5, {.translate = 2, .flip = false});
-  const auto padded = torch::nn::functional::pad(
-      image, torch::nn::functional::PadFuncOptions({2, 2, 2, 2}).mode(torch::kReflect));
-  std::int64_t explained = 0;
-  for (std::int64_t top = 0; top < 5; ++top) {
-    for (std::int64_t left = 0; left < 5; ++left) {
-      const auto view = padded.slice(2, top, top + 8).slice(3, left, left + 8);
-      const auto hits = (result - view).abs().flatten(1).amax(1).eq(0).sum().item<std::int64_t>();
-      EXPECT_GT(hits, 5) << top << " " << left;
-      explained += hits;
-    }
-  }
-  EXPECT_EQ(explained, 600);
-}
-
-TEST(AugmentTest, AnImagesShiftDependsOnItsNumberNotOnTheBatch) {
-  const auto images = torch::randn({4, 1, 8, 8});
-  const std::vector<std::int64_t> numbers = {10, 20, 30, 40}, alone = {30};
-  const Augmentation both = {.seed = 8};
-  const auto together = augment(images, numbers, 2, both);
-  EXPECT_TRUE(augment(images.slice(0, 2, 3), alone, 2, both)[0].equal(together[2]));
-  EXPECT_FALSE(augment(images, numbers, 4, both).equal(together));
-  expect_invalid([&] { augment(images, alone, 0, both); }, {"[augment]", "1 numbers", "4"});
-  expect_invalid([&] { augment(images, numbers, 0, {.translate = 8}); }, {"[augment]", "8x8"});
 }
 
 }  // namespace

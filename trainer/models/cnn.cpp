@@ -5,11 +5,18 @@
 #include <string>
 
 #include "normball/error.h"
-#include "trainer/models/augment.h"
 #include "trainer/models/initialization.h"
 
 namespace normball::trainer {
 namespace {
+
+// Every image moved by so many pixels down and to the right; what comes in is mirrored.
+torch::Tensor shifted(const torch::Tensor& images, std::int64_t pixels) {
+  const std::int64_t size = images.size(2), border = std::abs(pixels);
+  return torch::reflection_pad2d(images, {border, border, border, border})
+      .slice(2, border - pixels, border - pixels + size)
+      .slice(3, border - pixels, border - pixels + size);
+}
 
 constexpr std::int64_t kPatch = 2;                           // pixels a side
 constexpr std::array<double, 3> kChannels = {64, 256, 256};  // at width 1
@@ -84,7 +91,7 @@ torch::Tensor Cnn::predict(const torch::Tensor& images) const {
   const auto mirrored = [&](const torch::Tensor& x) { return (logits(x) + logits(x.flip(3))) / 2; };
   if (config_.views == 2) return mirrored(images);
   return mirrored(images) / 2 +
-         (mirrored(shifted(images, -1, -1)) + mirrored(shifted(images, 1, 1))) / 4;
+         (mirrored(shifted(images, -1)) + mirrored(shifted(images, 1))) / 4;
 }
 
 void Cnn::initialize(Random& random) {
