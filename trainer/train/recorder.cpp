@@ -34,12 +34,16 @@ double Recorder::seconds() const {
 
 // Images or tokens a second since the last line.
 double Recorder::rate() {
-  const auto now = Clock::now();
-  const double result =
-      static_cast<double>(units_since_log_) / std::max(1e-9, seconds_between(last_log_, now));
-  last_log_ = now;
-  units_since_log_ = 0;
+  const double elapsed = seconds_between(last_log_, Clock::now());
+  const double result = static_cast<double>(units_since_log_) / std::max(1e-9, elapsed);
+  restart_rate();
   return result;
+}
+
+// Also after what is no training: an evaluation, a sample.
+void Recorder::restart_rate() {
+  last_log_ = Clock::now();
+  units_since_log_ = 0;
 }
 
 void Recorder::trained(std::int64_t step, double loss, const StepOutcome& outcome,
@@ -86,14 +90,13 @@ void Recorder::evaluated(std::int64_t step, const Evaluation& evaluation) {
     snapshot_.validation_name = "val accuracy";
   }
   write(std::move(line));
-  last_log_ = Clock::now();  // the evaluation does not count as training time
-  units_since_log_ = 0;
+  restart_rate();
 }
 
 void Recorder::sampled(std::int64_t step, const std::string& text) {
   events_.text(step, "sample", text);
   progress_.print("--- step " + std::to_string(step) + "\n" + text + "\n---");
-  last_log_ = Clock::now();
+  restart_rate();
 }
 
 void Recorder::write(run::MetricsLine line) {

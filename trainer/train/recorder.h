@@ -37,6 +37,7 @@ class Recorder {
 
   void write(run::MetricsLine line);
   double rate();
+  void restart_rate();
 
   std::string unit_;
   std::int64_t steps_, log_every_, first_step_;
@@ -46,7 +47,6 @@ class Recorder {
   double earlier_seconds_;
   Clock::time_point start_ = Clock::now(), last_log_ = start_;
   std::int64_t units_since_log_ = 0, units_ = 0;
-  double training_seconds_ = 0;
   double clipped_share_ = 0;
   run::Snapshot snapshot_;
 };
