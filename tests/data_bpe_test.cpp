@@ -15,11 +15,6 @@ namespace {
 
 using namespace data;
 
-template <class Body>
-void expect_data_error(const Body& body, const std::vector<std::string>& parts) {
-  expect_error<DataError>(body, parts);
-}
-
 std::vector<std::string> words(std::string_view text) {
   std::vector<std::string> list;
   while (!text.empty()) {

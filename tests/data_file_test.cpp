@@ -19,11 +19,6 @@ namespace {
 
 using namespace data;
 
-template <class Body>
-void expect_data_error(const Body& body, const std::vector<std::string>& parts) {
-  expect_error<DataError>(body, parts);
-}
-
 TEST(BytesTest, MapsAFileAndSlicesShareIt) {
   const TemporaryDirectory directory;
   write(directory / "a", "hello world");

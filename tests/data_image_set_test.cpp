@@ -13,11 +13,6 @@ namespace {
 
 using namespace data;
 
-template <class Body>
-void expect_data_error(const Body& body, const std::vector<std::string>& parts) {
-  expect_error<DataError>(body, parts);
-}
-
 IdxArray parse(const ByteVector& file) { return parse_idx(bytes_of(file), "test.idx"); }
 
 TEST(IdxTest, ReadsPlainAndCompressed) {

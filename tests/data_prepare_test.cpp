@@ -17,11 +17,6 @@ namespace {
 
 using namespace data;
 
-template <class Body>
-void expect_data_error(const Body& body, const std::vector<std::string>& parts) {
-  expect_error<DataError>(body, parts);
-}
-
 std::string text_of(const TokenData& data, const Tokenizer& tokenizer) {
   std::vector<std::int64_t> tokens(static_cast<size_t>(data.size()));
   data.read(0, tokens);

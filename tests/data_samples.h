@@ -1,4 +1,5 @@
-// Small valid files of every format, made here from the formats' descriptions.
+// Small valid files of every format, made here from the formats' descriptions, and what bad ones
+// must lead to.
 #pragma once
 
 #include <zlib.h>
@@ -8,11 +9,18 @@
 #include <string_view>
 #include <vector>
 
+#include "testing.h"
 #include "trainer/data/bytes.h"
+#include "trainer/data/data_error.h"
 
 namespace normball::testing {
 
 using ByteVector = std::vector<std::uint8_t>;
+
+template <class Body>
+void expect_data_error(const Body& body, const std::vector<std::string>& parts) {
+  expect_error<data::DataError>(body, parts);
+}
 
 inline data::Bytes bytes_of(ByteVector bytes) { return data::Bytes::own(std::move(bytes)); }
 

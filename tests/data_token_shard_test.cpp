@@ -16,11 +16,6 @@ namespace {
 
 using namespace data;
 
-template <class Body>
-void expect_data_error(const Body& body, const std::vector<std::string>& parts) {
-  expect_error<DataError>(body, parts);
-}
-
 std::vector<Token> range(int first, int count) {
   std::vector<Token> tokens(static_cast<size_t>(count));
   std::iota(tokens.begin(), tokens.end(), static_cast<Token>(first));

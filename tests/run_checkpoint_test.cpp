@@ -153,9 +153,9 @@ TEST(Checkpoint, DamagedOnesAreSkippedAndNamed) {
   ScratchDirectory scratch;
   CheckpointStore store(scratch.path(), {.last = 5});
   for (const std::int64_t step : {1, 2, 3, 4}) save(store, step);
-  auto text = testing::read_text(scratch / "step-4/model.safetensors");
+  auto text = testing::read(scratch / "step-4/model.safetensors");
   text.back() = static_cast<char>(text.back() ^ 1);
-  testing::write_text(scratch / "step-4/model.safetensors", text);
+  testing::write(scratch / "step-4/model.safetensors", text);
   fs::remove(scratch / "step-3/state.json");
   const auto search = store.latest();
   ASSERT_TRUE(search.found);
@@ -170,7 +170,7 @@ TEST(Checkpoint, SavingAStepAgainReplacesIt) {
   ScratchDirectory scratch;
   CheckpointStore store(scratch.path());
   save(store, 4);
-  testing::write_text(scratch / "step-4/state.json", "damaged");
+  testing::write(scratch / "step-4/state.json", "damaged");
   save(store, 4);
   const auto search = store.latest();
   ASSERT_TRUE(search.found);
@@ -188,7 +188,7 @@ TEST(Checkpoint, SavingAStepAgainWhereDirectoriesCannotBeExchanged) {
   ScratchDirectory scratch;
   CheckpointStore store(scratch.path(), {}, files);
   save(store, 4);
-  testing::write_text(scratch / "step-4/state.json", "damaged");
+  testing::write(scratch / "step-4/state.json", "damaged");
   save(store, 4);
   ASSERT_TRUE(store.latest().found);
   EXPECT_EQ(std::distance(fs::directory_iterator(scratch.path()), {}), 1);
@@ -221,7 +221,7 @@ TEST(Checkpoint, OneFlippedBitAnywhereIsDetected) {
   std::vector<std::pair<fs::path, std::string>> files;
   size_t bits = 0;
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
-    files.emplace_back(path / name, testing::read_text(path / name));
+    files.emplace_back(path / name, testing::read(path / name));
     bits += files.back().second.size() * 8;
   }
   Random random(3);
@@ -233,9 +233,9 @@ TEST(Checkpoint, OneFlippedBitAnywhereIsDetected) {
     const auto& [name, good] = files[file];
     std::string bad = good;
     bad[at / 8] = static_cast<char>(bad[at / 8] ^ (1 << (at % 8)));
-    testing::write_text(name, bad);
+    testing::write(name, bad);
     EXPECT_THROW(open_checkpoint(path), std::runtime_error) << name << " bit " << at;
-    testing::write_text(name, good);
+    testing::write(name, good);
   }
   expect_whole(open_checkpoint(path));
 }
@@ -410,7 +410,7 @@ TEST(Checkpoint, FirstSaveThatFailsSaysThatThereIsNone) {
 
 TEST(Checkpoint, DirectoryThatIsAFileIsNamed) {
   ScratchDirectory scratch;
-  testing::write_text(scratch / "checkpoints", "a file");
+  testing::write(scratch / "checkpoints", "a file");
   CheckpointStore store(scratch / "checkpoints");
   expect_error<FileError>([&] { save(store, 1); }, {(scratch / "checkpoints").string()});
 }
@@ -419,13 +419,13 @@ TEST(AtomicFile, HasTheOldOrTheNewContentsAfterAnyFault) {
   for (const int error : {ENOSPC, EIO}) {
     for (int k = 0;; ++k) {
       ScratchDirectory scratch;
-      testing::write_text(scratch / "file", "old contents");
+      testing::write(scratch / "file", "old contents");
       FaultyFileSystem files(k, error);
       try {
         write_file_atomically(files, scratch / "file", "new contents, longer than before");
       } catch (const FileError&) {
       }
-      const auto text = testing::read_text(scratch / "file");
+      const auto text = testing::read(scratch / "file");
       EXPECT_TRUE(text == "old contents" || text == "new contents, longer than before") << text;
       if (!files.reached()) {
         EXPECT_EQ(text, "new contents, longer than before");

@@ -44,7 +44,7 @@ TEST(Checksum, OfAFileLargerThanAPiece) {
   testing::ScratchDirectory scratch;
   std::string text((1 << 20) + 12345, 'x');
   text[1 << 20] = 'y';
-  testing::write_text(scratch / "file", text);
+  testing::write(scratch / "file", text);
   const auto sum = file_checksum(scratch / "file");
   EXPECT_EQ(sum.bytes, text.size());
   EXPECT_EQ(sum.crc, bitwise(text));

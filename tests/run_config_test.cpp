@@ -308,8 +308,7 @@ TEST(Presets, HaveThePapersNumbers) {
 
 TEST(Presets, OwnDirectoryComesFirst) {
   ScratchDirectory scratch;
-  testing::write_text(scratch / "cifar10-adam.toml",
-                      "# mine\n[run]\nsteps = 1\n[optimizer]\nrho = 1\n");
+  testing::write(scratch / "cifar10-adam.toml", "# mine\n[run]\nsteps = 1\n[optimizer]\nrho = 1\n");
   ::setenv("NORMBALL_CONFIGS", scratch.path().c_str(), 1);
   EXPECT_EQ(load_config("cifar10-adam").run.steps, 1);
   ::unsetenv("NORMBALL_CONFIGS");
@@ -318,7 +317,7 @@ TEST(Presets, OwnDirectoryComesFirst) {
 }
 
 TEST(Config, TruncatedAndMutatedFilesAreReadOrRefused) {
-  const auto good = testing::read_text(find_config("nanogpt-124m-clipped-scion-decay"));
+  const auto good = testing::read(find_config("nanogpt-124m-clipped-scion-decay"));
   const auto attempt = [](const std::string& text) {
     try {
       Config config;

@@ -93,9 +93,9 @@ TEST(Crash, KilledAtRandomMomentsAndResumedItEndsTheSame) {
   const std::string last = "checkpoints/step-" + std::to_string(total_steps);
   for (const auto& file :
        {std::string("metrics.jsonl"), last + "/model.safetensors", last + "/state.json"}) {
-    const auto expected = testing::read_text(scratch / ("whole/" + file));
+    const auto expected = testing::read(scratch / ("whole/" + file));
     EXPECT_FALSE(expected.empty());
-    EXPECT_TRUE(testing::read_text(scratch / ("killed/" + file)) == expected) << file;
+    EXPECT_TRUE(testing::read(scratch / ("killed/" + file)) == expected) << file;
   }
   EXPECT_EQ(CheckpointStore(scratch / "killed/checkpoints").list().size(), 2u);
 }

@@ -115,7 +115,7 @@ TEST(Memory, Toml) {
 TEST(Memory, FilesOfTheWrongKindAreRefusedBySize) {
   testing::ScratchDirectory scratch;
   std::filesystem::path path = scratch / "huge";
-  testing::write_text(path, "x");
+  testing::write(path, "x");
   std::filesystem::resize_file(path, 1ull << 40);  // sparse
   for (const auto& read : std::initializer_list<void (*)(const std::filesystem::path&)>{
            [](const auto& p) { read_small_file(p, 1 << 20); },

@@ -10,9 +10,9 @@ namespace {
 
 using testing::expect_error;
 using testing::FaultyFileSystem;
-using testing::read_text;
+using testing::read;
 using testing::ScratchDirectory;
-using testing::write_text;
+using testing::write;
 
 MetricsLine line_at(std::int64_t step) {
   return {.step = step,
@@ -62,7 +62,7 @@ TEST(Metrics, ResumedFileIsByteIdenticalToAnUninterruptedOne) {
     MetricsWriter writer(scratch / "whole.jsonl");
     for (int step = 0; step < 40; ++step) writer.write(line_at(step));
   }
-  const auto whole = read_text(scratch / "whole.jsonl");
+  const auto whole = read(scratch / "whole.jsonl");
   for (const int stop : {0, 7, 25, 39}) {
     for (const int checkpoint : {0, 5, 24, 39}) {
       if (checkpoint > stop) continue;
@@ -70,21 +70,21 @@ TEST(Metrics, ResumedFileIsByteIdenticalToAnUninterruptedOne) {
         MetricsWriter writer(scratch / "part.jsonl");
         for (int step = 0; step <= stop; ++step) writer.write(line_at(step));
       }
-      write_text(scratch / "part.jsonl",
-                 read_text(scratch / "part.jsonl") + "{\"step\": 4");  // torn
+      write(scratch / "part.jsonl",
+            read(scratch / "part.jsonl") + "{\"step\": 4");  // torn
       MetricsWriter writer(scratch / "part.jsonl", checkpoint);
       for (int step = checkpoint + 1; step < 40; ++step) writer.write(line_at(step));
       writer.sync();
-      EXPECT_EQ(read_text(scratch / "part.jsonl"), whole) << stop << " " << checkpoint;
+      EXPECT_EQ(read(scratch / "part.jsonl"), whole) << stop << " " << checkpoint;
     }
   }
 }
 
 TEST(Metrics, NewRunStartsEmptyAndStepsDoNotGoBack) {
   ScratchDirectory scratch;
-  write_text(scratch / "m.jsonl", "{\"step\": 9}\n");
+  write(scratch / "m.jsonl", "{\"step\": 9}\n");
   MetricsWriter writer(scratch / "m.jsonl");
-  EXPECT_EQ(read_text(scratch / "m.jsonl"), "");
+  EXPECT_EQ(read(scratch / "m.jsonl"), "");
   writer.write({.step = 5});
   writer.write({.step = 5});  // an evaluation at the same step
   testing::expect_invalid([&] { writer.write({.step = 4}); },
@@ -95,32 +95,32 @@ TEST(Metrics, ResumeWithoutAFileIsFine) {
   ScratchDirectory scratch;
   MetricsWriter writer(scratch / "m.jsonl", 7);
   writer.write({.step = 8});
-  EXPECT_EQ(read_text(scratch / "m.jsonl"), "{\"step\": 8}\n");
+  EXPECT_EQ(read(scratch / "m.jsonl"), "{\"step\": 8}\n");
 }
 
 TEST(Metrics, DamagedEndIsLeftOutAndDamageInTheMiddleIsAnError) {
   ScratchDirectory scratch;
-  write_text(scratch / "m.jsonl", "{\"step\": 1}\n{\"step\": 2}\n{\"st\n\0\0");
+  write(scratch / "m.jsonl", "{\"step\": 1}\n{\"step\": 2}\n{\"st\n\0\0");
   const auto metrics = read_metrics(scratch / "m.jsonl");
   EXPECT_EQ(metrics.lines.size(), 2u);
   EXPECT_TRUE(metrics.cut_off);
   { MetricsWriter writer(scratch / "m.jsonl", 2); }
-  EXPECT_EQ(read_text(scratch / "m.jsonl"), "{\"step\": 1}\n{\"step\": 2}\n");
+  EXPECT_EQ(read(scratch / "m.jsonl"), "{\"step\": 1}\n{\"step\": 2}\n");
   EXPECT_FALSE(read_metrics(scratch / "m.jsonl").cut_off);
 
   const std::string bad = "{\"step\": 1}\nnonsense\n{\"step\": 2}\n";
-  write_text(scratch / "m.jsonl", bad);
+  write(scratch / "m.jsonl", bad);
   expect_error<std::runtime_error>([&] { read_metrics(scratch / "m.jsonl"); },
                                    {"m.jsonl:2", "mend or delete"});
   expect_error<std::runtime_error>([&] { MetricsWriter(scratch / "m.jsonl", 2); }, {"m.jsonl:2"});
-  EXPECT_EQ(read_text(scratch / "m.jsonl"), bad);  // nothing is lost
+  EXPECT_EQ(read(scratch / "m.jsonl"), bad);  // nothing is lost
 }
 
 TEST(Metrics, FaultsLoseAtMostTheLineThatFailed) {
   for (int k = 0; k < 12; ++k) {
     ScratchDirectory scratch;
     { MetricsWriter(scratch / "m.jsonl").write(line_at(0)); }
-    const auto before = read_text(scratch / "m.jsonl");
+    const auto before = read(scratch / "m.jsonl");
     FaultyFileSystem files(k, ENOSPC);
     int written = 1;
     try {
@@ -137,7 +137,7 @@ TEST(Metrics, FaultsLoseAtMostTheLineThatFailed) {
       EXPECT_EQ(metrics.lines.size(), static_cast<size_t>(written));
       EXPECT_FALSE(metrics.cut_off);
     } catch (const FileError&) {  // opening or cutting failed
-      EXPECT_EQ(read_text(scratch / "m.jsonl"), before);
+      EXPECT_EQ(read(scratch / "m.jsonl"), before);
     }
   }
 }
@@ -152,7 +152,7 @@ TEST(Metrics, MutatedFilesAreReadOrRefused) {
     for (auto n = random.below(4); n > 0; --n) {
       text[random.below(text.size())] = static_cast<char>(random.below(256));
     }
-    write_text(scratch / "m.jsonl", text);
+    write(scratch / "m.jsonl", text);
     try {
       EXPECT_LE(read_metrics(scratch / "m.jsonl").lines.size(), text.size() / 10);
     } catch (const std::runtime_error& error) {

@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::expect_error;
 using testing::ScratchDirectory;
-using testing::write_text;
+using testing::write;
 
 nlohmann::json embedded(const std::string& page) {
   const std::string opening = "id=\"runs\">";
@@ -22,15 +22,15 @@ nlohmann::json embedded(const std::string& page) {
 TEST(Report, ReadsARunDirectory) {
   ScratchDirectory scratch;
   fs::create_directory(scratch / "demo");
-  write_text(scratch / "demo/config.toml",
-             "[optimizer]\nmethod = \"ggnc\"\nlr = 0.125\nrho = 60\n[train]\nbatch = 64\n");
-  write_text(scratch / "demo/metrics.jsonl",
-             "{\"step\": 1, \"loss\": 2.5, \"clipped\": true, \"images_per_second\": 100, "
-             "\"seconds\": 1}\n"
-             "{\"step\": 1, \"val_accuracy\": 0.5, \"seconds\": 2}\n"
-             "{\"step\": 2, \"loss\": \"NaN\", \"clipped\": false, \"images_per_second\": 300, "
-             "\"seconds\": 3}\n"
-             "{\"step\": 3, \"lo");
+  write(scratch / "demo/config.toml",
+        "[optimizer]\nmethod = \"ggnc\"\nlr = 0.125\nrho = 60\n[train]\nbatch = 64\n");
+  write(scratch / "demo/metrics.jsonl",
+        "{\"step\": 1, \"loss\": 2.5, \"clipped\": true, \"images_per_second\": 100, "
+        "\"seconds\": 1}\n"
+        "{\"step\": 1, \"val_accuracy\": 0.5, \"seconds\": 2}\n"
+        "{\"step\": 2, \"loss\": \"NaN\", \"clipped\": false, \"images_per_second\": 300, "
+        "\"seconds\": 3}\n"
+        "{\"step\": 3, \"lo");
   const RunData run = read_run((scratch / "demo").string() + "/");
   EXPECT_EQ(run.name, "demo");
   EXPECT_EQ(run.settings.at("method"), "ggnc");
@@ -52,9 +52,9 @@ TEST(Report, MissingPiecesAreErrorsOrRemarks) {
   ScratchDirectory scratch;
   expect_error<std::runtime_error>([&] { read_run(scratch.path()); },
                                    {"[report]", "has no metrics.jsonl"});
-  write_text(scratch / "metrics.jsonl", "");
+  write(scratch / "metrics.jsonl", "");
   expect_error<std::runtime_error>([&] { read_run(scratch.path()); }, {"[report]", "no lines yet"});
-  write_text(scratch / "metrics.jsonl", "{\"step\": 1, \"loss\": 1}\n");
+  write(scratch / "metrics.jsonl", "{\"step\": 1, \"loss\": 1}\n");
   const auto run = read_run(scratch.path());
   ASSERT_EQ(run.remarks.size(), 1u);
   EXPECT_NE(run.remarks[0].find("config.toml"), std::string::npos);

@@ -37,7 +37,7 @@ std::string written(std::span<const TensorView> tensors, const Metadata& metadat
   OutputFile out(FileSystem::real(), scratch / "file");
   write_safetensors(out, tensors, metadata);
   out.finish();
-  return testing::read_text(scratch / "file");
+  return testing::read(scratch / "file");
 }
 
 // A file around a header as it is given, for headers the writer would not write.
@@ -171,7 +171,7 @@ TEST(Safetensors, ReaderRefusesWhatDoesNotFit) {
 TEST(Safetensors, MissingOrDifferentTensorIsNamed) {
   ScratchDirectory scratch;
   const Example example;
-  testing::write_text(scratch / "m.safetensors", written(example.tensors()));
+  testing::write(scratch / "m.safetensors", written(example.tensors()));
   const SafetensorsFile file(scratch / "m.safetensors");
   EXPECT_TRUE(file.contains("weight"));
   EXPECT_EQ(file.at("weight").data.size(), 24u);

@@ -121,7 +121,7 @@ TEST(TensorBoard, FramesChecksumsAndValuesReadBack) {
     writer.text(7, "sample", "Röslein auf der Heiden");
   }
   EXPECT_TRUE(path.filename().string().starts_with("events.out.tfevents."));
-  const auto all = records(testing::read_text(path));
+  const auto all = records(testing::read(path));
   ASSERT_EQ(all.size(), 6u);
   const auto first = fields(all[0]);
   EXPECT_EQ(first.texts.at(3), std::vector<std::string>{"brain.Event:2"});
@@ -155,7 +155,7 @@ TEST(TensorBoard, ResumedRunTellsReadersWhatToDrop) {
   const EventWriter before(scratch.path());
   const EventWriter after(scratch.path(), 41);
   EXPECT_NE(before.path(), after.path());
-  const auto all = records(testing::read_text(after.path()));
+  const auto all = records(testing::read(after.path()));
   ASSERT_EQ(all.size(), 2u);
   const auto event = fields(all[1]);
   EXPECT_EQ(event.numbers.at(2)[0], 41u);

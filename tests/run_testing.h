@@ -5,49 +5,23 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
+#include "temporary_directory.h"
 #include "trainer/run/file_system.h"
 
 namespace normball::testing {
 
-class ScratchDirectory {
+// In memory where there is some: the tests sync thousands of times.
+class ScratchDirectory : public TemporaryDirectory {
  public:
-  ScratchDirectory() {
-    // Memory where there is some: the tests sync thousands of times.
-    const std::filesystem::path memory = "/dev/shm";
-    const auto where =
-        ::access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path();
-    std::string pattern = (where / "normball-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
-    path_ = pattern;
-  }
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
+  ScratchDirectory()
+      : TemporaryDirectory(::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ::testing::TempDir()) {}
+  std::filesystem::path operator/(const std::string& name) const { return path() / name; }
+  std::filesystem::path path() const { return TemporaryDirectory::path(); }
 };
-
-inline std::string read_text(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-inline void write_text(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
 
 // The operation with the given number (from 0) fails with an error, or ends the process at once. A
 // failing or fatal write puts half of its bytes first, as a full disk or a crash may.

@@ -16,7 +16,8 @@ namespace normball::testing {
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() : path_(::testing::TempDir() + "normball-XXXXXX") {
+  explicit TemporaryDirectory(const std::string& where = ::testing::TempDir())
+      : path_(where + "/normball-XXXXXX") {
     if (::mkdtemp(path_.data()) == nullptr) std::abort();
   }
   ~TemporaryDirectory() {

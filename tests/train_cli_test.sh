@@ -95,6 +95,9 @@ interrupted() {
 interrupted text gpt.toml 5 8
 interrupted shards gpt.toml 3 8 --set data.kind=shards --set data.path=shards
 interrupted images cnn.toml 2 6
+interrupted sphere cnn.toml 2 6 --set model.init=sphere
+cmp -s runs/images-whole/checkpoints/step-6/model.safetensors \
+       runs/sphere-whole/checkpoints/step-6/model.safetensors && fail "model.init changed nothing"
 for method in adamw sgd muon; do
   interrupted "$method" gpt.toml 4 8 --set optimizer.method=$method --set optimizer.grad_clip=1
 done

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "balls.h"
 #include "trainer/models/initialization.h"
 #include "trainer/models/make_model.h"
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "balls.h"
 #include "testing.h"
 #include "trainer/models/initialization.h"
 #include "trainer/models/text_generator.h"

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "balls.h"
 #include "testing.h"
 #include "trainer/models/initialization.h"
 #include "trainer/models/make_model.h"
@@ -184,11 +185,6 @@ TEST(CnnTest, RefusesWhatItCannotDo) {
   Batch batch = random_batch(CnnConfig{}, 3);
   batch.targets = batch.targets.slice(0, 1);
   expect_invalid([&] { model.forward(batch); }, {"[Cnn]", "targets", "3 images"});
-  expect_invalid(
-      [&] {
-        layers_of(model, {{"hidden", {}}});
-      },
-      {"[layers_of]", "whiten.bias", "'bias'"});
 }
 
 TEST(MlpTest, IsWhatItsFormulaSays) {

@@ -90,8 +90,7 @@ torch::Tensor Cnn::predict(const torch::Tensor& images) const {
   if (config_.views == 1) return logits(images);
   const auto mirrored = [&](const torch::Tensor& x) { return (logits(x) + logits(x.flip(3))) / 2; };
   if (config_.views == 2) return mirrored(images);
-  return mirrored(images) / 2 +
-         (mirrored(shifted(images, -1)) + mirrored(shifted(images, 1))) / 4;
+  return mirrored(images) / 2 + (mirrored(shifted(images, -1)) + mirrored(shifted(images, 1))) / 4;
 }
 
 void Cnn::initialize(Random& random) {

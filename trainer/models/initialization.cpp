@@ -13,25 +13,6 @@ void assign(torch::Tensor tensor, const torch::Tensor& values) {
 
 }  // namespace
 
-std::vector<Layer> layers_of(const Model& model, const Balls& balls) {
-  std::vector<Layer> layers;
-  for (const auto& parameter : model.parameters()) {
-    const auto ball = balls.find(parameter.role);
-    if (ball == balls.end()) {
-      detail::invalid("layers_of", parameter.name, " has the role '", parameter.role,
-                      "', for which no norm and radius are given");
-    }
-    const auto sizes = parameter.tensor.sizes();
-    const std::vector<Index> dimensions(sizes.begin(), sizes.end());
-    Layer& layer = layers.emplace_back();
-    layer.name = parameter.name;
-    layer.shape = flatten(dimensions);
-    layer.norm = ball->second.norm;
-    layer.radius = ball->second.radius;
-  }
-  return layers;
-}
-
 void initialize_on_spheres(const Model& model, const std::vector<Layer>& layers, Random& random,
                            bool all) {
   const auto& parameters = model.parameters();

@@ -3,8 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <map>
-#include <string>
 #include <vector>
 
 #include "normball/product_norm.h"
@@ -13,18 +11,8 @@
 
 namespace normball::trainer {
 
-// The norm and radius of a layer by its role ("input", "hidden", "output", "bias").
-struct Ball {
-  Norm norm = Auto{};
-  double radius = 1;
-};
-using Balls = std::map<std::string, Ball>;
-
-// One layer for each of the model's parameters, in their order. Throws for a role without a ball.
-std::vector<Layer> layers_of(const Model& model, const Balls& balls);
-
-// Puts every weight on its norm's sphere of the layer's radius and biases at 0. Parameters that
-// start at zero do so, unless `all`.
+// Puts every weight on its norm's sphere of the layer's radius and biases at 0; one layer for each
+// parameter, in order. Parameters that start at zero do so, unless `all`.
 void initialize_on_spheres(const Model& model, const std::vector<Layer>& layers, Random& random,
                            bool all = false);
 

@@ -30,6 +30,7 @@ struct RunConfig {
 
 struct ModelConfig {
   std::string kind = "mlp";
+  std::string init = "customary";
   // gpt
   std::int64_t layers = 12;
   std::int64_t width = 768;

@@ -81,6 +81,10 @@ std::vector<Key> make_keys() {
   };
   using M = ModelConfig;
   model("kind", place<&Config::model, &M::kind>(), {}, "the architecture", {"gpt", "cnn", "mlp"});
+  model("init", place<&Config::model, &M::init>(), {},
+        "where weights start: as is customary for the model, or on the spheres of their norms and "
+        "radii",
+        {"customary", "sphere"});
   model("layers", place<&Config::model, &M::layers>(), {.low = 1, .high = 1000},
         "gpt: transformer blocks");
   model("width", place<&Config::model, &M::width>(), {.low = 1, .high = 1 << 20},
@@ -186,9 +190,7 @@ std::vector<Key> make_keys() {
   norm("input", place<&Config::norm, &N::input>(), {}, "first layer of an image model", check_norm);
   norm("input_radius", place<&Config::norm, &N::input_radius>(), positive, "");
   norm("embedding", place<&Config::norm, &N::embedding>(), {},
-       "embedding, also where the output shares it; an untied one is stored as (vocab, width): "
-       "col(transposed), spectral(onehot, transposed)",
-       check_norm);
+       "embedding, which is the output matrix as well", check_norm);
   norm("embedding_radius", place<&Config::norm, &N::embedding_radius>(), positive, "");
   norm("hidden", place<&Config::norm, &N::hidden>(), {}, "hidden matrices and convolutions",
        check_norm);

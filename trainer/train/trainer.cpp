@@ -6,6 +6,8 @@
 
 #include "normball/error.h"
 #include "normball/text.h"
+#include "trainer/models/initialization.h"
+#include "trainer/train/core_optimizer.h"
 #include "trainer/train/model_builder.h"
 #include "trainer/train/model_state.h"
 #include "trainer/train/sample.h"
@@ -169,7 +171,12 @@ void Trainer::save() {
 
 void Trainer::initialize() {
   Random random(static_cast<std::uint64_t>(config_.run.seed));
-  model_->initialize(random);
+  if (config_.model.init == "sphere") {
+    const auto layers = route_parameters(config_, model_->parameters()).layers();
+    initialize_on_spheres(*model_, layers, random);
+  } else {
+    model_->initialize(random);
+  }
   const auto inputs = data_->preparation_inputs();
   if (inputs.defined()) model_->prepare(inputs);
   if (options_.overfit_batch) {
