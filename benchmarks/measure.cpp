@@ -20,12 +20,6 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-double time_once(const std::function<void()>& body) {
-  const double start = now();
-  body();
-  return now() - start;
-}
-
 std::vector<float> gaussian(Index size, std::uint64_t seed) {
   Random random(seed);
   std::vector<float> values(static_cast<size_t>(size));
@@ -50,6 +44,14 @@ double polar_flops(Index rows, Index cols) {
 }
 
 }  // namespace
+
+double time_once(const std::function<void()>& body) {
+  const double start = now();
+  body();
+  return now() - start;
+}
+
+double peak_bytes() { return status_bytes("VmHWM"); }
 
 double best_seconds(int rounds, const std::function<void()>& body) {
   constexpr double shortest_round = 0.02;
@@ -161,7 +163,7 @@ double StepTask::floor_seconds(const MachineLimits& limits) const {
   return seconds;
 }
 
-double StepTask::extra_bytes() const { return status_bytes("VmHWM") - impl_->bytes_before; }
+double StepTask::extra_bytes() const { return peak_bytes() - impl_->bytes_before; }
 
 double pass_bytes(const Shape& shape) {
   return 7 * static_cast<double>(shape.size()) * sizeof(float);

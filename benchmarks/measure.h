@@ -17,6 +17,11 @@ namespace normball::benchmarks {
 // several seconds run once.
 double best_seconds(int rounds, const std::function<void()>& body);
 
+double time_once(const std::function<void()>& body);
+
+// The most memory this process has had resident.
+double peak_bytes();
+
 // The rates that nothing on this machine can beat, with the given number of threads.
 struct MachineLimits {
   double sgemm_flops = 0;  // float multiply-adds count as two

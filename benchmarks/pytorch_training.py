@@ -10,7 +10,6 @@ seconds, and the process's peak memory in bytes.
 import argparse
 import math
 import os
-import resource
 import sys
 import time
 
@@ -147,9 +146,14 @@ def step():
     optimizer.step()
 
 
+def peak_bytes():
+    with open("/proc/self/status") as status:
+        return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+
 step()
 for _ in sys.stdin:
     start = time.perf_counter()
     step()
     seconds = time.perf_counter() - start
-    print(seconds, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, flush=True)
+    print(seconds, peak_bytes(), flush=True)

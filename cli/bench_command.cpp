@@ -216,7 +216,8 @@ void add_bench_command(CLI::App& app) {
   bench->add_flag("--requests", options->requests,
                   "Read 'lmo <shape> [solver]', 'step <model> [solver]' or 'limits' from standard "
                   "input and answer each with a time in seconds");
-  bench->callback([options] {
+  bench->callback([bench, options] {
+    if (!bench->get_subcommands().empty()) return;
     if (options->requests) {
       serve_requests(options->threads > 0 ? options->threads : default_threads());
     } else {

@@ -12,6 +12,7 @@ void add_lab_command(CLI::App& app);
 void add_report_command(CLI::App& app);
 
 // Where built with LibTorch.
+void add_bench_train_command(CLI::App& bench);
 void add_train_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_sample_command(CLI::App& app);

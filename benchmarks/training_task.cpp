@@ -1,0 +1,84 @@
+#include "benchmarks/training_task.h"
+
+#include "normball/error.h"
+#include "normball/text.h"
+#include "trainer/models/make_model.h"
+
+namespace normball::benchmarks {
+namespace {
+
+using trainer::Batch;
+
+struct Case {
+  trainer::ModelConfig model;
+  Batch batch;
+  double hidden_radius, outer_radius;
+};
+
+Case gpt_case(std::int64_t vocabulary, std::int64_t batch) {
+  constexpr std::int64_t context = 256;
+  const auto tokens = [=] { return torch::randint(vocabulary, {batch, context}, torch::kLong); };
+  return {.model = trainer::GptConfig{.vocabulary = vocabulary,
+                                      .layers = 6,
+                                      .heads = 3,
+                                      .width = 384,
+                                      .context = context},
+          .batch = {tokens(), tokens()},
+          .hidden_radius = 10,
+          .outer_radius = 1000};
+}
+
+Case cnn_case() {
+  constexpr std::int64_t batch = 500;
+  return {.model = trainer::CnnConfig{.width = 0.25},
+          .batch = {torch::randn({batch, 3, 32, 32}), torch::randint(10, {batch}, torch::kLong)},
+          .hidden_radius = 5,
+          .outer_radius = 200};
+}
+
+Case case_named(std::string_view name) {
+  if (name == "gpt-bytes") return gpt_case(256, 8);
+  if (name == "gpt-50304") return gpt_case(50304, 4);
+  if (name == "cnn") return cnn_case();
+  detail::invalid("bench train", unknown_name("case", name, TrainingTask::cases()));
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& TrainingTask::cases() {
+  static const std::vector<std::string_view> names = {"gpt-bytes", "gpt-50304", "cnn"};
+  return names;
+}
+
+TrainingTask::TrainingTask(std::string_view name, int threads) {
+  const Case chosen = case_named(name);
+  batch_ = chosen.batch;
+  model_ = trainer::make_model(chosen.model);
+  Random random(0);
+  model_->initialize(random);
+  model_->prepare(batch_.inputs);
+  run::Config config;
+  config.run.threads = threads;
+  config.optimizer.lr = 1e-4;
+  config.optimizer.rho = 100;
+  config.norm.hidden_radius = chosen.hidden_radius;
+  config.norm.output_radius = config.norm.embedding_radius = chosen.outer_radius;
+  optimizer_ = trainer::make_optimizer(config, *model_, 1000);
+  run();
+}
+
+void TrainingTask::run() {
+  model_->zero_grad();
+  const auto outcome = model_->forward(batch_);
+  if (!std::isfinite(outcome.loss.item<double>())) {
+    detail::invalid("bench train", "the loss is not finite");
+  }
+  outcome.loss.backward();
+  optimizer_->step();
+}
+
+double TrainingTask::flops() const {
+  return static_cast<double>(batch_.targets.numel()) * model_->training_flops();
+}
+
+}  // namespace normball::benchmarks

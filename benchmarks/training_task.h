@@ -1,0 +1,28 @@
+// What `normball bench train` measures: a whole training step, from a batch in memory to new weights.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "trainer/train/training_optimizer.h"
+
+namespace normball::benchmarks {
+
+// The models, shapes and optimizer of benchmarks/pytorch_training.py.
+class TrainingTask {
+ public:
+  static const std::vector<std::string_view>& cases();
+
+  TrainingTask(std::string_view name, int threads);
+  void run();
+  // Of the model's passes, without the optimizer.
+  double flops() const;
+
+ private:
+  std::unique_ptr<trainer::Model> model_;
+  std::unique_ptr<trainer::TrainingOptimizer> optimizer_;
+  trainer::Batch batch_;
+};
+
+}  // namespace normball::benchmarks

@@ -1,0 +1,167 @@
+// `normball bench train`: training steps, in turn with the same ones in PyTorch.
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "benchmarks/line_process.h"
+#include "benchmarks/measure.h"
+#include "benchmarks/training_task.h"
+#include "cli/commands.h"
+#include "cli/table.h"
+#include "normball/error.h"
+#include "normball/parallel.h"
+#include "trainer/train/stored_run.h"
+
+namespace normball::cli {
+namespace {
+
+using benchmarks::LineProcess;
+using benchmarks::TrainingTask;
+using nlohmann::json;
+
+struct Options {
+  std::vector<std::string> cases;
+  int threads = 0;
+  int rounds = 7;
+  std::string python = "/usr/bin/python3";
+  std::string peer = "benchmarks/pytorch_training.py";
+  bool alone = false;
+  std::string requests;
+  std::string json_file;
+};
+
+// One side of the comparison: a process of its own, so that its memory can be told.
+class Side {
+ public:
+  explicit Side(std::vector<std::string> command) : process_(std::move(command)) {}
+
+  void step() {
+    std::istringstream answer(process_.ask("step"));
+    double seconds = 0;
+    answer >> seconds >> bytes_ >> flops_;
+    seconds_ = std::min(seconds_, seconds);
+  }
+  double seconds() const { return seconds_; }
+  double bytes() const { return bytes_; }
+  double flops() const { return flops_; }
+
+ private:
+  LineProcess process_;
+  double seconds_ = HUGE_VAL, bytes_ = 0, flops_ = 0;
+};
+
+// The answers to one side's requests: seconds, peak bytes, flops of a step.
+void serve(const std::string& name, int threads) {
+  trainer::use_threads(threads);
+  TrainingTask task(name, threads);
+  for (std::string line; std::getline(std::cin, line);) {
+    const double seconds = benchmarks::time_once([&] { task.run(); });
+    std::cout << seconds << ' ' << benchmarks::peak_bytes() << ' ' << task.flops() << std::endl;
+  }
+}
+
+json measure(const std::string& name, const Options& options, Table& table) {
+  const auto threads = std::to_string(options.threads);
+  Side ours({"/proc/self/exe", "bench", "train", "--requests", name, "--threads", threads});
+  std::unique_ptr<Side> theirs;
+  if (!options.alone) {
+    theirs = std::make_unique<Side>(
+        std::vector<std::string>{options.python, options.peer, name, "--threads", threads});
+  }
+  double sgemm = 0;
+  for (int round = 0; round < options.rounds; ++round) {
+    ours.step();
+    if (theirs) theirs->step();
+    sgemm = std::max(sgemm, benchmarks::measure_limits(options.threads, 2).sgemm_flops);
+  }
+  constexpr double mebibyte = 1 << 20;
+  const double rate = ours.flops() / ours.seconds();
+  json result = {{"case", name},
+                 {"seconds", ours.seconds()},
+                 {"flops_per_second", rate},
+                 {"sgemm_flops_per_second", sgemm},
+                 {"peak_bytes", ours.bytes()}};
+  std::vector<std::string> row = {name, format("%.1f ms", ours.seconds() * 1e3),
+                                  format("%.0f GF/s", rate / 1e9),
+                                  format("%.0f %%", 100 * rate / sgemm),
+                                  format("%.0f MiB", ours.bytes() / mebibyte)};
+  if (theirs) {
+    row.insert(row.end(), {format("%.1f ms", theirs->seconds() * 1e3),
+                           format("%.0f MiB", theirs->bytes() / mebibyte),
+                           format("%.2f", theirs->seconds() / ours.seconds()),
+                           format("%.2f", ours.bytes() / theirs->bytes())});
+    result["pytorch_seconds"] = theirs->seconds();
+    result["pytorch_peak_bytes"] = theirs->bytes();
+  }
+  table.add(std::move(row));
+  return result;
+}
+
+void compare(Options options) {
+  if (!options.alone && !std::filesystem::exists(options.peer)) {
+    detail::invalid("bench train", "no '", options.peer,
+                    "' here; start from the source directory, name it with --peer, or leave "
+                    "PyTorch out with --alone");
+  }
+  std::ofstream file;
+  if (!options.json_file.empty()) {
+    file.open(options.json_file);
+    if (!file) detail::invalid("bench train", "cannot write '", options.json_file, "'");
+  }
+  std::cout << "Training steps with " << options.threads
+            << (options.threads == 1 ? " thread" : " threads") << ", float32, best of "
+            << options.rounds << (options.alone ? "" : ", in turn with PyTorch's")
+            << ". The rate counts the\nmodel's products alone; memory is the process's peak.\n\n";
+  std::vector<std::string> header = {"model", "step", "rate", "of SGEMM", "memory"};
+  if (!options.alone) {
+    header.insert(header.end(), {"PyTorch", "its memory", "times faster", "memory ratio"});
+  }
+  Table table(header);
+  json results = {{"threads", options.threads}, {"rounds", options.rounds}};
+  for (const auto& name : options.cases) {
+    results["steps"].push_back(measure(name, options, table));
+  }
+  table.print(std::cout);
+  if (file.is_open()) {
+    file << results.dump(2) << '\n';
+    if (!file.flush()) detail::invalid("bench train", "cannot write '", options.json_file, "'");
+  }
+}
+
+}  // namespace
+
+void add_bench_train_command(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  for (const auto name : TrainingTask::cases()) options->cases.emplace_back(name);
+  auto* train = bench.add_subcommand("train", "Measure training steps beside PyTorch's");
+  train->add_option("--case", options->cases, "Models; several allowed")
+      ->check(CLI::IsMember(options->cases))
+      ->capture_default_str();
+  train->add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  train->add_option("--rounds", options->rounds, "Timings, of which the best counts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  train->add_option("--python", options->python, "The interpreter that has PyTorch")
+      ->capture_default_str();
+  train->add_option("--peer", options->peer, "The script with the PyTorch side")
+      ->capture_default_str();
+  train->add_flag("--alone", options->alone, "Without PyTorch");
+  train->add_option("--json", options->json_file, "Also write the results to this file");
+  train->add_option("--requests", options->requests,
+                    "One side only: take a step of this case for every line on standard input");
+  train->callback([options] {
+    if (options->threads == 0) options->threads = default_threads();
+    if (options->requests.empty()) {
+      compare(*options);
+    } else {
+      serve(options->requests, options->threads);
+    }
+  });
+}
+
+}  // namespace normball::cli
