@@ -26,8 +26,7 @@ LineProcess::LineProcess(std::vector<std::string> command) : name_(command.at(0)
   std::vector<char*> words;
   for (auto& word : command) words.push_back(word.data());
   words.push_back(nullptr);
-  const int error =
-      ::posix_spawnp(&process_, words[0], &actions, nullptr, words.data(), ::environ);
+  const int error = ::posix_spawnp(&process_, words[0], &actions, nullptr, words.data(), ::environ);
   posix_spawn_file_actions_destroy(&actions);
   ::close(to_child[0]);
   ::close(from_child[1]);

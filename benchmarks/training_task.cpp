@@ -1,5 +1,6 @@
 #include "benchmarks/training_task.h"
 
+#include "benchmarks/measure.h"
 #include "normball/error.h"
 #include "normball/text.h"
 #include "trainer/models/make_model.h"
@@ -18,14 +19,13 @@ struct Case {
 Case gpt_case(std::int64_t vocabulary, std::int64_t batch) {
   constexpr std::int64_t context = 256;
   const auto tokens = [=] { return torch::randint(vocabulary, {batch, context}, torch::kLong); };
-  return {.model = trainer::GptConfig{.vocabulary = vocabulary,
-                                      .layers = 6,
-                                      .heads = 3,
-                                      .width = 384,
-                                      .context = context},
-          .batch = {tokens(), tokens()},
-          .hidden_radius = 10,
-          .outer_radius = 1000};
+  return {
+      .model =
+          trainer::GptConfig{
+              .vocabulary = vocabulary, .layers = 6, .heads = 3, .width = 384, .context = context},
+      .batch = {tokens(), tokens()},
+      .hidden_radius = 10,
+      .outer_radius = 1000};
 }
 
 Case cnn_case() {
@@ -67,14 +67,16 @@ TrainingTask::TrainingTask(std::string_view name, int threads) {
   run();
 }
 
-void TrainingTask::run() {
-  model_->zero_grad();
-  const auto outcome = model_->forward(batch_);
-  if (!std::isfinite(outcome.loss.item<double>())) {
-    detail::invalid("bench train", "the loss is not finite");
-  }
-  outcome.loss.backward();
-  optimizer_->step();
+TrainingTask::Seconds TrainingTask::run() {
+  const double passes = time_once([&] {
+    model_->zero_grad();
+    const auto outcome = model_->forward(batch_);
+    if (!std::isfinite(outcome.loss.item<double>())) {
+      detail::invalid("bench train", "the loss is not finite");
+    }
+    outcome.loss.backward();
+  });
+  return {passes, time_once([&] { optimizer_->step(); })};
 }
 
 double TrainingTask::flops() const {

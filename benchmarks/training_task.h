@@ -1,4 +1,5 @@
-// What `normball bench train` measures: a whole training step, from a batch in memory to new weights.
+// What `normball bench train` measures: a whole training step, from a batch in memory to new
+// weights.
 #pragma once
 
 #include <memory>
@@ -15,8 +16,11 @@ class TrainingTask {
   static const std::vector<std::string_view>& cases();
 
   TrainingTask(std::string_view name, int threads);
-  void run();
-  // Of the model's passes, without the optimizer.
+  struct Seconds {
+    double passes, optimizer;  // forward and backward; the step
+  };
+  Seconds run();
+  // Of both passes.
   double flops() const;
 
  private:

@@ -40,26 +40,30 @@ class Side {
 
   void step() {
     std::istringstream answer(process_.ask("step"));
-    double seconds = 0;
-    answer >> seconds >> bytes_ >> flops_;
+    double seconds = 0, passes = 0;
+    answer >> seconds >> bytes_ >> passes >> flops_;
     seconds_ = std::min(seconds_, seconds);
+    passes_ = std::min(passes_, passes);
   }
   double seconds() const { return seconds_; }
   double bytes() const { return bytes_; }
-  double flops() const { return flops_; }
+  double flops_per_second() const { return flops_ / passes_; }
+  double passes() const { return passes_; }
 
  private:
   LineProcess process_;
-  double seconds_ = HUGE_VAL, bytes_ = 0, flops_ = 0;
+  double seconds_ = HUGE_VAL, passes_ = HUGE_VAL, bytes_ = 0, flops_ = 0;
 };
 
-// The answers to one side's requests: seconds, peak bytes, flops of a step.
+// The answers to one side's requests: seconds of a step, peak bytes; then seconds and flops of the
+// passes, which the other side need not tell.
 void serve(const std::string& name, int threads) {
   trainer::use_threads(threads);
   TrainingTask task(name, threads);
   for (std::string line; std::getline(std::cin, line);) {
-    const double seconds = benchmarks::time_once([&] { task.run(); });
-    std::cout << seconds << ' ' << benchmarks::peak_bytes() << ' ' << task.flops() << std::endl;
+    const auto [passes, optimizer] = task.run();
+    std::cout << passes + optimizer << ' ' << benchmarks::peak_bytes() << ' ' << passes << ' '
+              << task.flops() << std::endl;
   }
 }
 
@@ -78,18 +82,21 @@ json measure(const std::string& name, const Options& options, Table& table) {
     sgemm = std::max(sgemm, benchmarks::measure_limits(options.threads, 2).sgemm_flops);
   }
   constexpr double mebibyte = 1 << 20;
-  const double rate = ours.flops() / ours.seconds();
+  const double rate = ours.flops_per_second();
   json result = {{"case", name},
                  {"seconds", ours.seconds()},
-                 {"flops_per_second", rate},
+                 {"passes_seconds", ours.passes()},
+                 {"passes_flops_per_second", rate},
                  {"sgemm_flops_per_second", sgemm},
                  {"peak_bytes", ours.bytes()}};
-  std::vector<std::string> row = {name, format("%.1f ms", ours.seconds() * 1e3),
+  std::vector<std::string> row = {name,
+                                  format("%.0f ms", ours.seconds() * 1e3),
+                                  format("%.0f ms", ours.passes() * 1e3),
                                   format("%.0f GF/s", rate / 1e9),
                                   format("%.0f %%", 100 * rate / sgemm),
                                   format("%.0f MiB", ours.bytes() / mebibyte)};
   if (theirs) {
-    row.insert(row.end(), {format("%.1f ms", theirs->seconds() * 1e3),
+    row.insert(row.end(), {format("%.0f ms", theirs->seconds() * 1e3),
                            format("%.0f MiB", theirs->bytes() / mebibyte),
                            format("%.2f", theirs->seconds() / ours.seconds()),
                            format("%.2f", ours.bytes() / theirs->bytes())});
@@ -114,8 +121,9 @@ void compare(Options options) {
   std::cout << "Training steps with " << options.threads
             << (options.threads == 1 ? " thread" : " threads") << ", float32, best of "
             << options.rounds << (options.alone ? "" : ", in turn with PyTorch's")
-            << ". The rate counts the\nmodel's products alone; memory is the process's peak.\n\n";
-  std::vector<std::string> header = {"model", "step", "rate", "of SGEMM", "memory"};
+            << ". The rate is that of\nthe passes (forward and backward); memory is the process's "
+               "peak.\n\n";
+  std::vector<std::string> header = {"model", "step", "passes", "rate", "of SGEMM", "memory"};
   if (!options.alone) {
     header.insert(header.end(), {"PyTorch", "its memory", "times faster", "memory ratio"});
   }

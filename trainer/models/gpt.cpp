@@ -115,7 +115,7 @@ torch::Tensor Gpt::hidden(const torch::Tensor& tokens, KeyValueCache* cache) con
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
     x = x + attention(i, ops::rms_norm(x), rotation, cache);
-    x = x + torch::linear(ops::relu_squared(torch::linear(ops::rms_norm(x), block.up)), block.down);
+    x = x + ops::linear(ops::relu_squared(ops::linear(ops::rms_norm(x), block.up)), block.down);
   }
   if (cache) cache->position += length;
   return ops::rms_norm(x);
@@ -125,7 +125,7 @@ torch::Tensor Gpt::attention(size_t index, const torch::Tensor& x, const ops::Ro
                              KeyValueCache* cache) const {
   const Block& block = blocks_[index];
   const auto heads = [&](const torch::Tensor& weight) {
-    return torch::linear(x, weight).unflatten(2, {config_.heads, -1});
+    return ops::linear(x, weight).unflatten(2, {config_.heads, -1});
   };
   const auto q = ops::norm_rotary(heads(block.query), rotation);
   auto k = ops::norm_rotary(heads(block.key), rotation);
@@ -134,7 +134,7 @@ torch::Tensor Gpt::attention(size_t index, const torch::Tensor& x, const ops::Ro
     k = remember(cache->keys, index, k, config_.context);
     v = remember(cache->values, index, v, config_.context);
   }
-  return torch::linear(ops::causal_attention(q, k, v).flatten(2), block.project);
+  return ops::linear(ops::causal_attention(q, k, v).flatten(2), block.project);
 }
 
 }  // namespace normball::trainer

@@ -2,14 +2,13 @@
 // backward pass computes them again from q, k and the logarithm of each row's sum.
 #include <limits>
 
-#include "normball/blas.h"
 #include "trainer/ops/ops.h"
+#include "trainer/ops/product.h"
 #include "trainer/ops/support.h"
 
 namespace normball::trainer::ops {
 namespace {
 
-using blas::Op;
 using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
@@ -36,8 +35,7 @@ T scale_of(Index head_dim) {
 // scores <- the rows [begin, end) of q kᵀ up to the last column that any of them sees.
 template <class T>
 void score_block(MatrixView<T> q, MatrixView<T> k, Index begin, Index end, MatrixView<T> scores) {
-  blas::gemm<T>(1, q.row_range(begin, end), Op::None, k.row_range(0, end), Op::Transpose, 0,
-                scores);
+  product(q.row_range(begin, end), Op::None, k.row_range(0, end), Op::Transpose, 0, scores);
 }
 
 template <class T>
@@ -53,7 +51,7 @@ void attend(MatrixView<T> q, MatrixView<T> k, MatrixView<T> v, MatrixView<T> out
       log_sums[i] = softmax_row(row, scale, i + 1);
       std::fill(row + i + 1, row + end, T(0));
     }
-    blas::gemm<T>(1, p, Op::None, v.row_range(0, end), Op::None, 0, out.row_range(begin, end));
+    product(p, Op::None, v.row_range(0, end), Op::None, 0, out.row_range(begin, end));
   }
 }
 
@@ -71,7 +69,7 @@ void attend_backward(MatrixView<T> q, MatrixView<T> k, MatrixView<T> v, MatrixVi
     const MatrixView<T> p(buffer, end - begin, end),
         dp(buffer + block_rows * q.rows, end - begin, end);
     score_block(q, k, begin, end, p);
-    blas::gemm<T>(1, g.row_range(begin, end), Op::None, v.row_range(0, end), Op::Transpose, 0, dp);
+    product(g.row_range(begin, end), Op::None, v.row_range(0, end), Op::Transpose, 0, dp);
     for (Index i = begin; i < end; ++i) {
       T *row = p.row(i - begin), *drow = dp.row(i - begin);
       probabilities_row(row, scale, log_sums[i], i + 1);
@@ -81,15 +79,13 @@ void attend_backward(MatrixView<T> q, MatrixView<T> k, MatrixView<T> v, MatrixVi
     }
     const auto accumulate = [&](MatrixView<T> a, MatrixView<T> b, MatrixView<T> c) {
       // Columns seen before add up; those of this block's own rows are new.
-      blas::gemm<T>(1, a.block(0, 0, a.rows, begin), Op::Transpose, b, Op::None, 1,
-                    c.row_range(0, begin));
-      blas::gemm<T>(1, a.block(0, begin, a.rows, end - begin), Op::Transpose, b, Op::None, 0,
-                    c.row_range(begin, end));
+      product(a.block(0, 0, a.rows, begin), Op::Transpose, b, Op::None, 1, c.row_range(0, begin));
+      product(a.block(0, begin, a.rows, end - begin), Op::Transpose, b, Op::None, 0,
+              c.row_range(begin, end));
     };
     accumulate(p, g.row_range(begin, end), gradients.v);
     accumulate(dp, q.row_range(begin, end), gradients.k);
-    blas::gemm<T>(1, dp, Op::None, k.row_range(0, end), Op::None, 0,
-                  gradients.q.row_range(begin, end));
+    product(dp, Op::None, k.row_range(0, end), Op::None, 0, gradients.q.row_range(begin, end));
   }
 }
 

@@ -1,13 +1,12 @@
 // The loss of a language model from its last hidden states, a block of tokens at a time: logits,
 // loss, their gradient and both products with it while the block is in the cache.
-#include "normball/blas.h"
 #include "trainer/ops/ops.h"
+#include "trainer/ops/product.h"
 #include "trainer/ops/support.h"
 
 namespace normball::trainer::ops {
 namespace {
 
-using blas::Op;
 using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
@@ -52,13 +51,13 @@ struct LinearCrossEntropy : Function<LinearCrossEntropy> {
       for (Index begin = 0; begin < tokens; begin += block) {
         const Index end = std::min(begin + block, tokens);
         const MatrixView<T> logits(buffer.data_ptr<T>(), end - begin, vocabulary);
-        blas::gemm<T>(1, xs.row_range(begin, end), Op::None, ws, Op::Transpose, 0, logits);
+        product(xs.row_range(begin, end), Op::None, ws, Op::Transpose, 0, logits);
         sum += loss_block<T>(logits, targets.data_ptr<int64_t>() + begin,
                              T(1) / static_cast<T>(tokens), losses.data());
         if (!differentiate) continue;
-        blas::gemm<T>(1, logits, Op::None, ws, Op::None, 0, view_of<T>(dx).row_range(begin, end));
-        blas::gemm<T>(1, logits, Op::Transpose, xs.row_range(begin, end), Op::None,
-                      begin == 0 ? T(0) : T(1), view_of<T>(dweight));
+        product(logits, Op::None, ws, Op::None, 0, view_of<T>(dx).row_range(begin, end));
+        product(logits, Op::Transpose, xs.row_range(begin, end), Op::None, begin == 0 ? T(0) : T(1),
+                view_of<T>(dweight));
       }
     });
     if (differentiate) context->save_for_backward({dx, dweight});

@@ -23,6 +23,9 @@ Rotation rotary_embedding(int64_t first, int64_t length, int64_t dim, double bas
 // (batch, time, heads, dim), the rotation has as many positions.
 at::Tensor norm_rotary(const at::Tensor& x, const Rotation& rotation, bool composed = false);
 
+// x weightᵀ over the last dimension.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, bool composed = false);
+
 // 2 max(x, 0)²
 at::Tensor relu_squared(const at::Tensor& x, bool composed = false);
 
