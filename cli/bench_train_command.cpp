@@ -13,6 +13,7 @@
 #include "cli/table.h"
 #include "normball/error.h"
 #include "normball/parallel.h"
+#include "trainer/train/huge_pages.h"
 #include "trainer/train/stored_run.h"
 
 namespace normball::cli {
@@ -59,6 +60,7 @@ class Side {
 // passes, which the other side need not tell.
 void serve(const std::string& name, int threads) {
   trainer::use_threads(threads);
+  trainer::use_huge_pages();
   TrainingTask task(name, threads);
   for (std::string line; std::getline(std::cin, line);) {
     const auto [passes, optimizer] = task.run();

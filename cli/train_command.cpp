@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "normball/error.h"
+#include "trainer/train/huge_pages.h"
 #include "trainer/train/sample.h"
 #include "trainer/train/stored_run.h"
 #include "trainer/train/trainer.h"
@@ -47,6 +48,7 @@ void train(const TrainCommand& command) {
   }
   if (!command.resume.empty()) config.run.resume = command.resume;
   trainer::use_threads(config.run.threads);
+  trainer::use_huge_pages();
   trainer::Trainer trainer(config, command.options);
   if (command.dry_run) {
     std::cout << trainer.explain() << "\nNothing was trained or written (--dry-run).\n";
