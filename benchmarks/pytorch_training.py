@@ -122,18 +122,22 @@ class Cnn(nn.Module):
 
 if args.case == "cnn":
     model = Cnn()
-    inputs, targets = torch.randn(500, 3, 32, 32), torch.randint(10, (500,))
+
+    def next_batch():
+        return torch.randn(500, 3, 32, 32), torch.randint(10, (500,))
 else:
     vocabulary, batch = (256, 8) if args.case == "gpt-bytes" else (50304, 4)
     model = Gpt(vocabulary)
-    inputs, targets = torch.randint(vocabulary, (batch, 256)), torch.randint(vocabulary, (batch, 256))
+    frequencies = 1 / (torch.arange(vocabulary, dtype=torch.double) + 2.7)  # Zipf's law
+
+    def next_batch():
+        return [torch.multinomial(frequencies, batch * 256, True).view(batch, 256) for _ in range(2)]
 
 trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-model(inputs, targets).backward()
 optimizer = None
 
 
-def step():
+def step(inputs, targets):
     global optimizer
     for p in trained.values():
         p.grad = None
@@ -151,9 +155,11 @@ def peak_bytes():
         return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
 
-step()
+for _ in range(5):  # until the momentum averages over several batches
+    step(*next_batch())
 for _ in sys.stdin:
+    inputs_and_targets = next_batch()
     start = time.perf_counter()
-    step()
+    step(*inputs_and_targets)
     seconds = time.perf_counter() - start
     print(seconds, peak_bytes(), flush=True)

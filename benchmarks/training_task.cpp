@@ -12,18 +12,25 @@ using trainer::Batch;
 
 struct Case {
   trainer::ModelConfig model;
-  Batch batch;
+  std::function<Batch()> next_batch;
   double hidden_radius, outer_radius;
 };
 
 Case gpt_case(std::int64_t vocabulary, std::int64_t batch) {
   constexpr std::int64_t context = 256;
-  const auto tokens = [=] { return torch::randint(vocabulary, {batch, context}, torch::kLong); };
+  // Token i as often as words of rank i in a text, by Zipf's law.
+  const auto frequencies = 1 / (torch::arange(vocabulary, torch::kDouble) + 2.7);
+  const auto tokens = [=] {
+    return torch::multinomial(frequencies, batch * context, true).view({batch, context});
+  };
   return {
       .model =
           trainer::GptConfig{
               .vocabulary = vocabulary, .layers = 6, .heads = 3, .width = 384, .context = context},
-      .batch = {tokens(), tokens()},
+      .next_batch =
+          [=] {
+            return Batch{tokens(), tokens()};
+          },
       .hidden_radius = 10,
       .outer_radius = 1000};
 }
@@ -31,7 +38,11 @@ Case gpt_case(std::int64_t vocabulary, std::int64_t batch) {
 Case cnn_case() {
   constexpr std::int64_t batch = 500;
   return {.model = trainer::CnnConfig{.width = 0.25},
-          .batch = {torch::randn({batch, 3, 32, 32}), torch::randint(10, {batch}, torch::kLong)},
+          .next_batch =
+              [] {
+                return Batch{torch::randn({batch, 3, 32, 32}),
+                             torch::randint(10, {batch}, torch::kLong)};
+              },
           .hidden_radius = 5,
           .outer_radius = 200};
 }
@@ -52,11 +63,13 @@ const std::vector<std::string_view>& TrainingTask::cases() {
 
 TrainingTask::TrainingTask(std::string_view name, int threads) {
   const Case chosen = case_named(name);
-  batch_ = chosen.batch;
+  next_batch_ = chosen.next_batch;
   model_ = trainer::make_model(chosen.model);
   Random random(0);
   model_->initialize(random);
-  model_->prepare(batch_.inputs);
+  const auto batch = next_batch_();
+  model_->prepare(batch.inputs);
+  flops_ = static_cast<double>(batch.targets.numel()) * model_->training_flops();
   run::Config config;
   config.run.threads = threads;
   config.optimizer.lr = 1e-4;
@@ -64,23 +77,21 @@ TrainingTask::TrainingTask(std::string_view name, int threads) {
   config.norm.hidden_radius = chosen.hidden_radius;
   config.norm.output_radius = config.norm.embedding_radius = chosen.outer_radius;
   optimizer_ = trainer::make_optimizer(config, *model_, 1000);
-  run();
+  constexpr int warm_up = 5;  // until the momentum averages over several batches
+  for (int i = 0; i < warm_up; ++i) run();
 }
 
 TrainingTask::Seconds TrainingTask::run() {
+  const Batch batch = next_batch_();
   const double passes = time_once([&] {
     model_->zero_grad();
-    const auto outcome = model_->forward(batch_);
+    const auto outcome = model_->forward(batch);
     if (!std::isfinite(outcome.loss.item<double>())) {
       detail::invalid("bench train", "the loss is not finite");
     }
     outcome.loss.backward();
   });
   return {passes, time_once([&] { optimizer_->step(); })};
-}
-
-double TrainingTask::flops() const {
-  return static_cast<double>(batch_.targets.numel()) * model_->training_flops();
 }
 
 }  // namespace normball::benchmarks

@@ -2,6 +2,7 @@
 // weights.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -21,12 +22,13 @@ class TrainingTask {
   };
   Seconds run();
   // Of both passes.
-  double flops() const;
+  double flops() const { return flops_; }
 
  private:
   std::unique_ptr<trainer::Model> model_;
   std::unique_ptr<trainer::TrainingOptimizer> optimizer_;
-  trainer::Batch batch_;
+  std::function<trainer::Batch()> next_batch_;
+  double flops_ = 0;
 };
 
 }  // namespace normball::benchmarks

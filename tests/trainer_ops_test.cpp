@@ -33,6 +33,7 @@ std::vector<Case> cases() {
   const std::vector<int64_t> heads = {2, 13, 3, 8}, long_heads = {1, 130, 2, 16};
   return {
       {"rms_norm", [](auto& x, bool c) { return rms_norm(x[0], c); }, {{3, 5, 37}}},
+      {"linear", [](auto& x, bool c) { return ops::linear(x[0], x[1], c); }, {{2, 5, 7}, {11, 7}}},
       {"relu_squared", [](auto& x, bool c) { return relu_squared(x[0], c); }, {{4, 33}}},
       {"norm_rotary", rotary, {{2, 13, 3, 10}}},
       {"attention", attention, {heads, heads, heads}},
@@ -124,6 +125,9 @@ TEST(Ops, StridedInputs) {
   EXPECT_TRUE(fused.equal(dense));
   const auto transposed = at::randn({37, 6}).t();
   EXPECT_TRUE(rms_norm(transposed).equal(rms_norm(transposed.contiguous())));
+  const auto weight = at::randn({37, 4}).t();
+  EXPECT_TRUE(ops::linear(transposed, weight)
+                  .equal(ops::linear(transposed.contiguous(), weight.contiguous())));
 }
 
 // A query after a prompt sees what the last query of the whole sequence sees.
@@ -157,6 +161,7 @@ TEST(Ops, LossAloneNeedsNoGradientMemory) {
 
 TEST(Ops, ShapesAndTargetsAreChecked) {
   const auto x = at::randn({4, 8}), weight = at::randn({50, 8});
+  EXPECT_THROW(ops::linear(x, at::randn({8, 50})), c10::Error);
   EXPECT_THROW(linear_cross_entropy(x, at::randn({50, 7}), some_targets(4, 50)), c10::Error);
   EXPECT_THROW(linear_cross_entropy(x, weight, at::full({4}, 50, at::kLong)), c10::Error);
   EXPECT_THROW(linear_cross_entropy(x, weight, at::full({4}, -1, at::kLong)), c10::Error);
