@@ -13,8 +13,8 @@
 #include "cli/table.h"
 #include "normball/error.h"
 #include "normball/parallel.h"
-#include "trainer/train/huge_pages.h"
 #include "trainer/train/stored_run.h"
+#include "trainer/train/tensor_memory.h"
 
 namespace normball::cli {
 namespace {
@@ -60,7 +60,7 @@ class Side {
 // passes, which the other side need not tell.
 void serve(const std::string& name, int threads) {
   trainer::use_threads(threads);
-  trainer::use_huge_pages();
+  trainer::keep_tensor_memory();
   TrainingTask task(name, threads);
   for (std::string line; std::getline(std::cin, line);) {
     const auto [passes, optimizer] = task.run();
@@ -124,7 +124,8 @@ void compare(Options options) {
             << (options.threads == 1 ? " thread" : " threads") << ", float32, best of "
             << options.rounds << (options.alone ? "" : ", in turn with PyTorch's")
             << ". The rate is that of\nthe passes (forward and backward); memory is the process's "
-               "peak.\n\n";
+               "peak.\n"
+            << std::endl;
   std::vector<std::string> header = {"model", "step", "passes", "rate", "of SGEMM", "memory"};
   if (!options.alone) {
     header.insert(header.end(), {"PyTorch", "its memory", "times faster", "memory ratio"});
@@ -132,6 +133,7 @@ void compare(Options options) {
   Table table(header);
   json results = {{"threads", options.threads}, {"rounds", options.rounds}};
   for (const auto& name : options.cases) {
+    std::cerr << "measuring " << name << '\n';
     results["steps"].push_back(measure(name, options, table));
   }
   table.print(std::cout);

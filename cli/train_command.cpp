@@ -7,9 +7,9 @@
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "normball/error.h"
-#include "trainer/train/huge_pages.h"
 #include "trainer/train/sample.h"
 #include "trainer/train/stored_run.h"
+#include "trainer/train/tensor_memory.h"
 #include "trainer/train/trainer.h"
 
 namespace normball::cli {
@@ -48,7 +48,7 @@ void train(const TrainCommand& command) {
   }
   if (!command.resume.empty()) config.run.resume = command.resume;
   trainer::use_threads(config.run.threads);
-  trainer::use_huge_pages();
+  trainer::keep_tensor_memory();
   trainer::Trainer trainer(config, command.options);
   if (command.dry_run) {
     std::cout << trainer.explain() << "\nNothing was trained or written (--dry-run).\n";
