@@ -1,0 +1,68 @@
+#include "fuzz/allocations.h"
+
+#include <atomic>
+
+namespace {
+
+std::atomic<std::size_t> live{0}, peak{0};
+std::size_t at_start = 0;
+
+void took(std::size_t bytes) {
+  const std::size_t now = live += bytes;
+  if (now > peak) peak = now;
+}
+
+}  // namespace
+
+namespace normball::fuzz {
+
+std::size_t peak_allocation() { return peak - at_start; }
+
+}  // namespace normball::fuzz
+
+#ifdef NORMBALL_SANITIZED
+
+#include <sanitizer/allocator_interface.h>
+
+namespace {
+
+void on_malloc(const volatile void*, std::size_t bytes) { took(bytes); }
+void on_free(const volatile void* p) {
+  if (p != nullptr) live -= __sanitizer_get_allocated_size(const_cast<const void*>(p));
+}
+
+}  // namespace
+
+void normball::fuzz::watch_allocations() {
+  // Counts from the first call on; what was taken before and is freed later cancels in the peak.
+  static const int installed = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
+  at_start = installed != 0 ? live.load() : 0;
+  peak = at_start;
+}
+
+#else
+
+#include <malloc.h>
+
+#include <cstdlib>
+#include <new>
+
+// Not inlined: the compiler would take malloc and delete for a mismatched pair.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  void* p = std::malloc(bytes);
+  if (p == nullptr) throw std::bad_alloc();
+  took(::malloc_usable_size(p));
+  return p;
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept {
+  live -= ::malloc_usable_size(p);
+  std::free(p);
+}
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { operator delete(p); }
+
+void normball::fuzz::watch_allocations() {
+  at_start = live;
+  peak = at_start;
+}
+
+#endif
