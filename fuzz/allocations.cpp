@@ -22,13 +22,17 @@ std::size_t peak_allocation() { return peak - at_start; }
 
 #ifdef NORMBALL_SANITIZED
 
-#include <sanitizer/allocator_interface.h>
+// Of the sanitizers' runtime; g++ has it without its header, <sanitizer/allocator_interface.h>.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*,
+                                                                  std::size_t),
+                                                         void (*)(const volatile void*));
+extern "C" std::size_t __sanitizer_get_allocated_size(const volatile void*);
 
 namespace {
 
 void on_malloc(const volatile void*, std::size_t bytes) { took(bytes); }
 void on_free(const volatile void* p) {
-  if (p != nullptr) live -= __sanitizer_get_allocated_size(const_cast<const void*>(p));
+  if (p != nullptr) live -= __sanitizer_get_allocated_size(p);
 }
 
 }  // namespace
