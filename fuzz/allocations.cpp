@@ -1,14 +1,15 @@
 #include "fuzz/allocations.h"
 
 #include <atomic>
+#include <cstdlib>
 
 namespace {
 
-std::atomic<std::size_t> live{0}, peak{0};
-std::size_t at_start = 0;
+std::atomic<std::ptrdiff_t> live{0}, peak{0};  // signed: what was taken unseen may be freed
+std::ptrdiff_t at_start = 0;
 
 void took(std::size_t bytes) {
-  const std::size_t now = live += bytes;
+  const std::ptrdiff_t now = live += static_cast<std::ptrdiff_t>(bytes);
   if (now > peak) peak = now;
 }
 
@@ -16,7 +17,7 @@ void took(std::size_t bytes) {
 
 namespace normball::fuzz {
 
-std::size_t peak_allocation() { return peak - at_start; }
+std::size_t peak_allocation() { return static_cast<std::size_t>(peak - at_start); }
 
 }  // namespace normball::fuzz
 
@@ -32,15 +33,15 @@ namespace {
 
 void on_malloc(const volatile void*, std::size_t bytes) { took(bytes); }
 void on_free(const volatile void* p) {
-  if (p != nullptr) live -= __sanitizer_get_allocated_size(p);
+  if (p != nullptr) live -= static_cast<std::ptrdiff_t>(__sanitizer_get_allocated_size(p));
 }
 
 }  // namespace
 
 void normball::fuzz::watch_allocations() {
-  // Counts from the first call on; what was taken before and is freed later cancels in the peak.
-  static const int installed = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
-  at_start = installed != 0 ? live.load() : 0;
+  static const bool installed = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free) != 0;
+  if (!installed) std::abort();
+  at_start = live;
   peak = at_start;
 }
 
@@ -48,7 +49,6 @@ void normball::fuzz::watch_allocations() {
 
 #include <malloc.h>
 
-#include <cstdlib>
 #include <new>
 
 // Not inlined: the compiler would take malloc and delete for a mismatched pair.
@@ -59,7 +59,7 @@ void normball::fuzz::watch_allocations() {
   return p;
 }
 [[gnu::noinline]] void operator delete(void* p) noexcept {
-  live -= ::malloc_usable_size(p);
+  live -= static_cast<std::ptrdiff_t>(::malloc_usable_size(p));
   std::free(p);
 }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { operator delete(p); }

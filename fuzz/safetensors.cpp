@@ -23,7 +23,6 @@ std::vector<std::string> samples() {
           with_header(R"({"empty":{"dtype":"U16","shape":[0,5],"data_offsets":[0,0]}})", 0)};
 }
 
-// The length of the header is put right, too, so that most changes reach the parser behind it.
 void parse(std::string_view file) {
   const auto bytes = std::as_bytes(std::span(file));
   for (const auto& tensor : run::parse_safetensors(bytes, "file").tensors) {
@@ -33,6 +32,7 @@ void parse(std::string_view file) {
   }
 }
 
+// As it is, and with the header's length put right, so that most changes reach the parser.
 void read(std::string_view file) {
   const size_t end = file.rfind('}');
   if (file.size() > 8 && end != file.npos && end > 8) {
