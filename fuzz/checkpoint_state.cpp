@@ -1,0 +1,43 @@
+// state.json of a checkpoint. The text is read as it is and, since the checksum keeps almost every
+// change from the parser, with the right checksum put in front.
+#include "trainer/run/checkpoint_state.h"
+
+#include <stdexcept>
+
+#include "fuzz/reader.h"
+
+namespace normball::fuzz {
+namespace {
+
+constexpr size_t checksum_end = sizeof("{\n  \"crc32c\": \"01234567") - 1;
+
+std::vector<std::string> samples() {
+  run::CheckpointState state{.step = 5,
+                             .random = {{"data", 0xfedcba9876543210u}},
+                             .cursor = {{"epoch", 1}, {"position", 35}},
+                             .config_digest = "0123456789abcdef",
+                             .metric = 0.125,
+                             .notes = {{"version", "0.1.0"}}};
+  state.files["model.safetensors"] = {1ull << 40, 0xbeef};
+  return {run::to_json(state)};
+}
+
+void read(std::string_view file) {
+  if (file.size() > checksum_end) {
+    try {
+      const auto state =
+          run::parse_state(run::detail::with_checksum(file.substr(checksum_end)), "file");
+      require(state.step >= 0, "the step is not negative");
+      require(run::to_json(run::parse_state(run::to_json(state), "file")) == run::to_json(state),
+              "what was read is written and read as itself");
+    } catch (const std::runtime_error&) {
+    }
+  }
+  run::parse_state(file, "file");
+}
+
+}  // namespace
+
+const Reader reader = {"state.json", samples, read, 0.9};
+
+}  // namespace normball::fuzz

@@ -1,0 +1,34 @@
+// Configurations: TOML, the table of keys, and what must fit together.
+#include "fuzz/reader.h"
+#include "trainer/run/config.h"
+
+namespace normball::fuzz {
+namespace {
+
+std::vector<std::string> samples() {
+  return {
+      "# small\n[run]\nname = \"a\"\nsteps = 8\n[model]\nkind = \"gpt\"\nlayers = 2\nwidth = 32\n"
+      "heads = 2\ncontext = 32\nvocab = 256\n[data]\nkind = \"text\"\npath = 'text.txt'\n"
+      "[optimizer]\nlr = 1e-2\nbetas = [0.9, 0.95]\nrho = 10.0\n",
+      "[run]\nepochs = 1\n[model]\nhidden = [64, 1_000]\n[norm]\nhidden = "
+      "\"spectral\"\nhidden_radius = 5e1\n"
+      "route = [{ pattern = \"blocks.0.*\", radius = 25.0 }, { pattern = \"head\", norm = \"row\" "
+      "}]\n"
+      "[sample]\nprompt = \"\"\"\n\\u00e9 \"\"\"\n"};
+}
+
+void read(std::string_view file) {
+  run::Config config;
+  run::apply_toml(config, file, "file");
+  run::validate(config, "file");
+  const std::string text = run::to_toml(config);
+  run::Config again;
+  run::apply_toml(again, text, "resolved");
+  require(run::to_toml(again) == text, "the resolved text reads back as itself");
+}
+
+}  // namespace
+
+const Reader reader = {"config.toml", samples, read, 0.3};
+
+}  // namespace normball::fuzz
