@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <span>
 
 #include "cli/commands.h"
 #include "cli/table.h"
@@ -16,15 +17,24 @@ struct Options {
   std::string out;
 };
 
-// The last and the best value of a curve, or dashes.
-std::vector<std::string> last_and_best(const run::RunData& data, const std::string& curve,
-                                       const char* pattern, double factor, bool largest) {
+// What a curve comes to, or dashes. Single evaluations at a fixed stepsize are noisy; the mean over
+// the second half is what to compare.
+struct Result {
+  std::string last = "-", best = "-", mean = "-";
+};
+
+Result result_of(const run::RunData& data, const std::string& curve, const char* pattern,
+                 double factor, bool largest) {
   const auto found = data.curves.find(curve);
-  if (found == data.curves.end() || found->second.empty()) return {"-", "-"};
-  const auto& points = found->second;
+  if (found == data.curves.end() || found->second.empty()) return {};
+  const std::span points = found->second;
   const auto [low, high] = std::ranges::minmax(points, {}, &run::CurvePoint::value);
-  return {format(pattern, factor * points.back().value),
-          format(pattern, factor * (largest ? high : low).value)};
+  const auto half = points.subspan(points.size() / 2);
+  double sum = 0;
+  for (const auto& point : half) sum += point.value;
+  return {.last = format(pattern, factor * points.back().value),
+          .best = format(pattern, factor * (largest ? high : low).value),
+          .mean = format(pattern, factor * sum / static_cast<double>(half.size()))};
 }
 
 // The same results as on the page, side by side.
@@ -32,14 +42,14 @@ void print_results(const std::vector<run::RunData>& runs) {
   const bool accuracy = std::ranges::any_of(
       runs, [](const run::RunData& data) { return data.curves.contains("val_accuracy"); });
   const std::string what = accuracy ? "accuracy" : "val loss";
-  Table table({"run", "lr", "steps", what, "best", "train loss", "seconds"});
+  Table table({"run", "lr", "steps", what, "best", "mean of 2nd half", "train loss", "seconds"});
   for (const auto& data : runs) {
     const auto setting = data.settings.find("lr");
-    const auto result = accuracy ? last_and_best(data, "val_accuracy", "%.2f %%", 100, true)
-                                 : last_and_best(data, "val_loss", "%.4f", 1, false);
+    const Result result = accuracy ? result_of(data, "val_accuracy", "%.2f %%", 100, true)
+                                   : result_of(data, "val_loss", "%.4f", 1, false);
     table.add({data.name, setting == data.settings.end() ? "-" : setting->second,
-               std::to_string(data.steps), result[0], result[1],
-               last_and_best(data, "loss", "%.4f", 1, false)[0],
+               std::to_string(data.steps), result.last, result.best, result.mean,
+               result_of(data, "loss", "%.4f", 1, false).last,
                data.seconds ? format("%.0f", *data.seconds) : "-"});
   }
   table.print(std::cout);
