@@ -10,7 +10,7 @@ std::vector<std::string> samples() {
       "# small\n[run]\nname = \"a\"\nsteps = 8\n[model]\nkind = \"gpt\"\nlayers = 2\nwidth = 32\n"
       "heads = 2\ncontext = 32\nvocab = 256\n[data]\nkind = \"text\"\npath = 'text.txt'\n"
       "[optimizer]\nlr = 1e-2\nbetas = [0.9, 0.95]\nrho = 10.0\n",
-      "[run]\nepochs = 1\n[model]\nhidden = [64, 1_000]\n[norm]\nhidden = "
+      "[run]\nepochs = 1\n[optimizer]\nrho = 2\n[model]\nhidden = [64, 1_000]\n[norm]\nhidden = "
       "\"spectral\"\nhidden_radius = 5e1\n"
       "route = [{ pattern = \"blocks.0.*\", radius = 25.0 }, { pattern = \"head\", norm = \"row\" "
       "}]\n"
