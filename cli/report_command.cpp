@@ -41,16 +41,23 @@ Result result_of(const run::RunData& data, const std::string& curve, const char*
 void print_results(const std::vector<run::RunData>& runs) {
   const bool accuracy = std::ranges::any_of(
       runs, [](const run::RunData& data) { return data.curves.contains("val_accuracy"); });
-  const std::string what = accuracy ? "accuracy" : "val loss";
-  Table table({"run", "lr", "steps", what, "best", "mean of 2nd half", "train loss", "seconds"});
+  std::vector<std::string> header = {"run", "lr", "steps"};
+  if (accuracy) header.emplace_back("accuracy");
+  header.insert(header.end(), {accuracy ? "best" : "best val loss", "mean of 2nd half", "val loss",
+                               "train loss", "seconds"});
+  Table table(header);
   for (const auto& data : runs) {
     const auto setting = data.settings.find("lr");
-    const Result result = accuracy ? result_of(data, "val_accuracy", "%.2f %%", 100, true)
-                                   : result_of(data, "val_loss", "%.4f", 1, false);
-    table.add({data.name, setting == data.settings.end() ? "-" : setting->second,
-               std::to_string(data.steps), result.last, result.best, result.mean,
-               result_of(data, "loss", "%.4f", 1, false).last,
-               data.seconds ? format("%.0f", *data.seconds) : "-"});
+    const Result loss = result_of(data, "val_loss", "%.4f", 1, false);
+    const Result result = accuracy ? result_of(data, "val_accuracy", "%.2f %%", 100, true) : loss;
+    std::vector<std::string> row = {data.name,
+                                    setting == data.settings.end() ? "-" : setting->second,
+                                    std::to_string(data.steps)};
+    if (accuracy) row.push_back(result.last);
+    row.insert(row.end(),
+               {result.best, result.mean, loss.last, result_of(data, "loss", "%.4f", 1, false).last,
+                data.seconds ? format("%.0f", *data.seconds) : "-"});
+    table.add(std::move(row));
   }
   table.print(std::cout);
 }
