@@ -72,9 +72,8 @@ class Process:
 
     @staticmethod
     def _text(file):
-        file.seek(0)
-        with file:
-            return file.read()
+        file.seek(0)  # not closed: a process may be waited for again
+        return file.read()
 
     def __str__(self):
         return f"exit code {self.code}\n{self.out}{self.errors[-1500:]}"
