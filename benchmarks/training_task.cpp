@@ -61,7 +61,7 @@ const std::vector<std::string_view>& TrainingTask::cases() {
   return names;
 }
 
-TrainingTask::TrainingTask(std::string_view name, int threads) {
+TrainingTask::TrainingTask(std::string_view name, int threads, const std::string& solver) {
   const Case chosen = case_named(name);
   next_batch_ = chosen.next_batch;
   model_ = trainer::make_model(chosen.model);
@@ -74,6 +74,7 @@ TrainingTask::TrainingTask(std::string_view name, int threads) {
   config.run.threads = threads;
   config.optimizer.lr = 1e-4;
   config.optimizer.rho = 100;
+  config.optimizer.solver = solver;
   config.norm.hidden_radius = chosen.hidden_radius;
   config.norm.output_radius = config.norm.embedding_radius = chosen.outer_radius;
   optimizer_ = trainer::make_optimizer(config, *model_, 1000);

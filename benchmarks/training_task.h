@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,7 +17,8 @@ class TrainingTask {
  public:
   static const std::vector<std::string_view>& cases();
 
-  TrainingTask(std::string_view name, int threads);
+  // `solver`: how polar factors are found, as in optimizer.solver.
+  TrainingTask(std::string_view name, int threads, const std::string& solver);
   struct Seconds {
     double passes, optimizer;  // forward and backward; the step
   };

@@ -13,6 +13,7 @@
 #include "cli/table.h"
 #include "normball/error.h"
 #include "normball/parallel.h"
+#include "normball/polar.h"
 #include "trainer/train/stored_run.h"
 #include "trainer/train/tensor_memory.h"
 
@@ -27,6 +28,7 @@ struct Options {
   std::vector<std::string> cases;
   int threads = 0;
   int rounds = 7;
+  std::string solver = "damped";
   std::string python = "/usr/bin/python3";
   std::string peer = "benchmarks/pytorch_training.py";
   bool alone = false;
@@ -58,10 +60,10 @@ class Side {
 
 // The answers to one side's requests: seconds of a step, peak bytes; then seconds and flops of the
 // passes, which the other side need not tell.
-void serve(const std::string& name, int threads) {
-  trainer::use_threads(threads);
+void serve(const Options& options) {
+  trainer::use_threads(options.threads);
   trainer::keep_tensor_memory();
-  TrainingTask task(name, threads);
+  TrainingTask task(options.requests, options.threads, options.solver);
   for (std::string line; std::getline(std::cin, line);) {
     const auto [passes, optimizer] = task.run();
     std::cout << passes + optimizer << ' ' << benchmarks::peak_bytes() << ' ' << passes << ' '
@@ -71,7 +73,8 @@ void serve(const std::string& name, int threads) {
 
 json measure(const std::string& name, const Options& options, Table& table) {
   const auto threads = std::to_string(options.threads);
-  Side ours({"/proc/self/exe", "bench", "train", "--requests", name, "--threads", threads});
+  Side ours({"/proc/self/exe", "bench", "train", "--requests", name, "--threads", threads,
+             "--solver", options.solver});
   std::unique_ptr<Side> theirs;
   if (!options.alone) {
     theirs = std::make_unique<Side>(
@@ -123,7 +126,8 @@ void compare(Options options) {
   std::cout << "Training steps with " << options.threads
             << (options.threads == 1 ? " thread" : " threads") << ", float32, best of "
             << options.rounds << (options.alone ? "" : ", in turn with PyTorch's")
-            << ". The rate is that of\nthe passes (forward and backward); memory is the process's "
+            << "; polar factors: " << options.solver
+            << ".\nThe rate is that of the passes (forward and backward); memory is the process's "
                "peak.\n"
             << std::endl;
   std::vector<std::string> header = {"model", "step", "passes", "rate", "of SGEMM", "memory"};
@@ -131,7 +135,8 @@ void compare(Options options) {
     header.insert(header.end(), {"PyTorch", "its memory", "times faster", "memory ratio"});
   }
   Table table(header);
-  json results = {{"threads", options.threads}, {"rounds", options.rounds}};
+  json results = {
+      {"threads", options.threads}, {"rounds", options.rounds}, {"solver", options.solver}};
   for (const auto& name : options.cases) {
     std::cerr << "measuring " << name << '\n';
     results["steps"].push_back(measure(name, options, table));
@@ -158,6 +163,12 @@ void add_bench_train_command(CLI::App& bench) {
   train->add_option("--rounds", options->rounds, "Timings, of which the best counts")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  train->add_option("--solver", options->solver, "Our polar solver, e.g. exact, damped, muon")
+      ->check([](const std::string& text) {
+        parse_polar_solver(text);
+        return std::string();
+      })
+      ->capture_default_str();
   train->add_option("--python", options->python, "The interpreter that has PyTorch")
       ->capture_default_str();
   train->add_option("--peer", options->peer, "The script with the PyTorch side")
@@ -171,7 +182,7 @@ void add_bench_train_command(CLI::App& bench) {
     if (options->requests.empty()) {
       compare(*options);
     } else {
-      serve(options->requests, options->threads);
+      serve(*options);
     }
   });
 }

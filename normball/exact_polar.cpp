@@ -26,25 +26,6 @@ constexpr int most_halley_steps = 2;
 constexpr int most_deflations = 3;  // within each other
 constexpr Index most_strict = 32;
 
-// Subtracts the mean of the diagonal and returns it. Errors of Householder transformations are
-// proportional to the norm of what is transformed, and a multiple of I passes through unchanged.
-template <class T>
-T remove_mean(MatrixView<T> a) {
-  double trace = 0;
-  for (Index i = 0; i < a.rows; ++i) trace += static_cast<double>(a(i, i));
-  const T mean = static_cast<T>(trace / static_cast<double>(a.rows));
-  for (Index i = 0; i < a.rows; ++i) a(i, i) -= mean;
-  return mean;
-}
-
-// Rows a multiple of 1 KiB apart would compete for the same lines of the cache.
-template <class T>
-MatrixView<T> square_matrix(Index n, Workspace& workspace) {
-  constexpr Index kibibyte = 1024 / sizeof(T), line = 64 / sizeof(T);
-  const Index stride = n % kibibyte == 0 ? n + line : n;
-  return {workspace.take<T>(n * stride).data(), n, n, stride};
-}
-
 // The memory and the steps of the levels for one shape.
 template <class T>
 class Levels {
@@ -136,9 +117,7 @@ class Levels {
   // factor_ <- H f(T) Hᵀ for gram_ = H T Hᵀ, with f as the eigenvalues of T ask for. A shift is
   // only planned, and factor_ destroyed, unless there may be one.
   Plan tridiagonal_factor(bool lifted, bool may_shift) {
-    const T gram_mean = remove_mean(gram_);
     tridiagonalize(reflectors_, tridiagonal_, workspace_, side_.threads);
-    for (T& entry : tridiagonal_.diagonal) entry += gram_mean;
     // Where the closing step costs next to nothing, or after steps that may have lifted zeros, the
     // result stays in the ball to rounding.
     const bool strict = gram_.rows <= most_strict || halley_steps_ > 0;
@@ -155,9 +134,7 @@ class Levels {
       plan.deflated = 0;
       if (is_refused()) return plan;
     }
-    const T mean = remove_mean(factor_);
     back_transform(reflectors_, factor_, small_end(plan.deflated), workspace_, side_.threads);
-    for (Index i = 0; i < factor_.rows; ++i) factor_(i, i) += mean;
     return plan;
   }
 
@@ -279,12 +256,7 @@ void exact_polar(const PolarProblem<T>& p) {
     return p.scale_into(p.q, inverse.a, inverse.b);
   }
   const auto spare = p.workspace.template matrix<T>(p.x.rows, p.x.cols);
-  ConstMatrixView<T> x = p.x;
-  // Squares must neither overflow nor vanish; within this range they do not, and x is not copied.
-  if (p.scale < 1e-6 || p.scale > 1e6) {
-    p.scale_into(p.q, p.scale);
-    x = p.q;
-  }
+  const ConstMatrixView<T> x = p.with_safe_squares(p.q);
   Levels<T>(side, side.size(x), 0, p.workspace).run(x, p.q, spare);
 }
 

@@ -55,7 +55,7 @@ const std::vector<Preset>& presets() {
 }
 
 std::vector<std::string_view> solver_names() {
-  std::vector<std::string_view> names = {"exact", "svd", "power", "custom"};
+  std::vector<std::string_view> names = {"exact", "damped", "svd", "power", "custom"};
   for (const auto& preset : presets()) names.push_back(preset.name);
   return names;
 }
@@ -131,6 +131,8 @@ PolarSolver parse_polar_solver(std::string_view text) {
   const auto names = solver_names();
   if (call.name == "exact") {
     solver = ExactPolar{};
+  } else if (call.name == "damped") {
+    solver = DampedPolar{call.take_number("damping", DampedPolar{}.damping)};
   } else if (call.name == "svd") {
     solver = SvdPolar{};
   } else if (call.name == "power") {
@@ -154,6 +156,9 @@ PolarSolver parse_polar_solver(std::string_view text) {
 std::string to_string(const PolarSolver& solver) {
   struct Printer {
     std::string operator()(const ExactPolar&) const { return "exact"; }
+    std::string operator()(const DampedPolar& s) const {
+      return s == DampedPolar{} ? "damped" : "damped(damping=" + number_text(s.damping) + ")";
+    }
     std::string operator()(const SvdPolar&) const { return "svd"; }
     std::string operator()(const NewtonSchulz& s) const { return text_of(s); }
     std::string operator()(const PowerIteration& s) const {
@@ -168,6 +173,12 @@ std::ostream& operator<<(std::ostream& out, const PolarSolver& solver) {
 }
 
 void validate(const PolarSolver& solver) {
+  if (const auto* damped = std::get_if<DampedPolar>(&solver)) {
+    if (!(damped->damping >= 1e-3 && damped->damping <= 1)) {
+      detail::invalid("DampedPolar", "damping must be between 0.001 and 1, got ", damped->damping,
+                      "; for less, use exact");
+    }
+  }
   if (const auto* power = std::get_if<PowerIteration>(&solver); power && power->rank < 1) {
     detail::invalid("PowerIteration", "rank must be at least 1, got ", power->rank);
   }
@@ -205,6 +216,7 @@ void polar(const PolarSolver& solver, ConstMatrixView<T> x, MatrixView<T> q, Wor
   struct Solve {
     const detail::PolarProblem<T>& p;
     void operator()(const ExactPolar&) const { exact_polar(p); }
+    void operator()(const DampedPolar& s) const { damped_polar(s, p); }
     void operator()(const SvdPolar&) const { svd_polar(p); }
     void operator()(const NewtonSchulz& s) const { newton_schulz_polar(s, p); }
     void operator()(const PowerIteration& s) const { power_iteration_polar(s, p); }

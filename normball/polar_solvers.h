@@ -21,10 +21,18 @@ struct PolarProblem {
       kernels<T>().add_scaled(out, 0, from, factor, more, n);
     });
   }
+  // x, or a scaled copy of it in `spare` where squares of its entries could overflow or vanish.
+  ConstMatrixView<T> with_safe_squares(MatrixView<T> spare) const {
+    if (scale >= 1e-6 && scale <= 1e6) return x;
+    scale_into(spare, scale);
+    return spare;
+  }
 };
 
 template <class T>
 void exact_polar(const PolarProblem<T>& problem);
+template <class T>
+void damped_polar(const DampedPolar& solver, const PolarProblem<T>& problem);
 template <class T>
 void svd_polar(const PolarProblem<T>& problem);
 template <class T>

@@ -35,6 +35,12 @@ Tensor svd_polar(const Tensor& x) {
   return ::torch::matmul(u * kept, v);
 }
 
+Tensor damped_polar(const DampedPolar& solver, const Tensor& x) {
+  const auto [u, sigma, v] = ::torch::linalg_svd(x, /*full_matrices=*/false);
+  const auto damped = ::torch::hypot(sigma, solver.damping * sigma.max());
+  return ::torch::matmul(u * safe_divide(sigma, damped), v);
+}
+
 Tensor newton_schulz(const NewtonSchulz& solver, const Tensor& matrix) {
   const bool tall = matrix.size(0) > matrix.size(1);
   Tensor x = tall ? matrix.t() : matrix;
@@ -95,6 +101,7 @@ Tensor oracle_norm(const NormOracle& oracle, const Tensor& x) {
 
 Tensor aten_polar(const PolarSolver& solver, const Tensor& x, const Tensor& basis) {
   if (const auto* steps = std::get_if<NewtonSchulz>(&solver)) return newton_schulz(*steps, x);
+  if (const auto* damped = std::get_if<DampedPolar>(&solver)) return damped_polar(*damped, x);
   if (const auto* power = std::get_if<PowerIteration>(&solver)) {
     return power_iteration(*power, x, basis);
   }

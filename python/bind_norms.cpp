@@ -148,6 +148,12 @@ void bind_norms(py::module_& module) {
     const ResolvedNorm norm = resolve(parse_norm(text), shape);
     return py::make_tuple(name_of(norm.geometry), norm.scale, to_string(norm.solver));
   });
+  // The damping of a damped solver, None for the others.
+  module.def("damping", [](const std::string& text) -> py::object {
+    const PolarSolver solver = parse_polar_solver(text);
+    const auto* damped = std::get_if<DampedPolar>(&solver);
+    return damped == nullptr ? py::object(py::none()) : py::float_(damped->damping);
+  });
   // (steps, safety, rescale_rows) of a Newton-Schulz solver, None for the others.
   module.def("newton_schulz", [](const std::string& text) -> py::object {
     const PolarSolver solver = parse_polar_solver(text);

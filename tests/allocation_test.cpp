@@ -88,7 +88,7 @@ void expect_no_allocation(const Method& method, const char* solver, Execution ex
 TEST(Allocation, NoneAfterTheFirstStepForEveryMethodAndSolver) {
   // Not "svd": LAPACK's gesdd reaches OpenBLAS kernels that allocate.
   for (const auto* solver :
-       {"exact", "muon", "polar_express(gram)", "muon(rescale_rows)", "power(rank=4)"}) {
+       {"exact", "damped", "muon", "polar_express(gram)", "muon(rescale_rows)", "power(rank=4)"}) {
     for (const auto name : method_names()) {
       for (const auto form : {ShortStepForm::Plain, ShortStepForm::ByNorm}) {
         const Method method = make_method(

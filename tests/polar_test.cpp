@@ -242,6 +242,66 @@ TEST(NewtonSchulz, RowRescalingStartsInTheBallAndSavesAStep) {
   }
 }
 
+// U diag(sigma / sqrt(sigma² + delta²)) Vᵀ from the singular value decomposition.
+Matrix<double> reference_damped(const Matrix<double>& x, double damping) {
+  const Svd svd = jacobi_svd(x);
+  const double delta = damping * max_of(svd.sigma);
+  Matrix<double> scaled = svd.u;
+  for (Index k = 0; k < scaled.cols; ++k) {
+    const double sigma = svd.sigma[static_cast<size_t>(k)];
+    for (Index i = 0; i < scaled.rows; ++i) scaled(i, k) *= sigma / std::hypot(sigma, delta);
+  }
+  return multiply(scaled, transpose(svd.v));
+}
+
+TEST(DampedPolar, IsTheGradientOfTheSmoothedNuclearNorm) {
+  Random random(12);
+  for (const auto& [rows, cols] : shapes) {
+    for (const double condition : {1.0, 1e2, 1e5}) {
+      const auto x = with_spectrum(rows, cols, geometric(std::min(rows, cols), condition), random);
+      for (const double damping : {1e-3, 0.02, 0.5}) {
+        SCOPED_TRACE(::testing::Message() << rows << "x" << cols << ", condition " << condition
+                                          << ", damping " << damping);
+        const auto expected = reference_damped(x, damping);
+        EXPECT_LE(max_difference(polar_of(DampedPolar{damping}, x), expected), 1e-9);
+        // Rounding of x xᵀ, 1e-7, moves 1 / sqrt(sigma² + delta²) by its share of delta².
+        EXPECT_LE(max_difference(polar_of(DampedPolar{damping}, convert<float>(x)), expected),
+                  1e-5 + 1e-7 / (damping * damping));
+      }
+    }
+  }
+}
+
+template <class T>
+class DampedPolarSpectra : public ::testing::Test {};
+TYPED_TEST_SUITE(DampedPolarSpectra, Precisions);
+
+TYPED_TEST(DampedPolarSpectra, StayInTheBallAndPairWithNoMoreThanTheNuclearNorm) {
+  for (const auto& spectrum : all_spectra<TypeParam>()) {
+    for (const auto& [rows, cols] : {std::pair<Index, Index>{100, 100}, {64, 190}, {128, 64}}) {
+      SCOPED_TRACE(::testing::Message()
+                   << spectrum.name << " " << spectrum.condition << ", " << rows << "x" << cols);
+      Random random(13);
+      const auto x = convert<TypeParam>(matrix_with(spectrum, rows, cols, random));
+      const auto q = convert<double>(polar_of(DampedPolar{}, x));
+      // (R + delta²)^{-1/2} has the norm 1 / delta, and so its rounding.
+      constexpr bool single = std::is_same_v<TypeParam, float>;
+      EXPECT_LE(max_of(jacobi_svd(q).sigma), 1 + (single ? 1e-3 : 1e-11));
+      const double rounding = single ? 1e-4 : 1e-11;
+      double pairing = 0;
+      for (Index i = 0; i < rows; ++i) {
+        for (Index j = 0; j < cols; ++j) pairing += static_cast<double>(x(i, j)) * q(i, j);
+      }
+      const double nuclear = sum_of(jacobi_svd(convert<double>(x)).sigma);
+      EXPECT_LE(pairing, nuclear * (1 + rounding));
+      // No singular value loses more than 0.31 delta of its pairing.
+      const double largest = max_of(jacobi_svd(convert<double>(x)).sigma);
+      EXPECT_GE(pairing, nuclear * (1 - rounding) -
+                             0.31e-3 * largest * static_cast<double>(std::min(rows, cols)));
+    }
+  }
+}
+
 TEST(PowerIteration, ConvergesToTheLeadingPartOverCallsAndStaysInTheBall) {
   Random random(8);
   for (const bool tall : {false, true}) {
@@ -292,8 +352,8 @@ TEST(PolarError, MeasuresOrthogonalityAndSymmetry) {
 }
 
 TEST(Polar, EverySolverTakesZeroEmptyAndExtremeInput) {
-  for (const auto* text : {"exact", "svd", "muon", "polar_express(gram)", "cans(rescale_rows)",
-                           "power(rank=2)", "custom(1.5 -0.5 0)"}) {
+  for (const auto* text : {"exact", "damped", "svd", "muon", "polar_express(gram)",
+                           "cans(rescale_rows)", "power(rank=2)", "custom(1.5 -0.5 0)"}) {
     SCOPED_TRACE(text);
     const auto solver = parse_polar_solver(text);
     EXPECT_EQ(polar_of(solver, Matrix<float>(3, 5)).data, std::vector<float>(3 * 8));
@@ -311,8 +371,8 @@ TEST(Polar, EverySolverTakesZeroEmptyAndExtremeInput) {
 
 TEST(PolarSolver, PrintsAndParses) {
   for (const auto* text :
-       {"exact", "svd", "power(rank=3)", "muon", "you", "cans", "polar_express", "cubic",
-        "muon(steps=7)", "polar_express(steps=8, gram, rescale_rows)",
+       {"exact", "damped", "damped(damping=0.05)", "svd", "power(rank=3)", "muon", "you", "cans",
+        "polar_express", "cubic", "muon(steps=7)", "polar_express(steps=8, gram, rescale_rows)",
         "custom(1.5 -0.5 0, 2 -1.5 0.5)", "custom(1.5 -0.5 0, safety=1.1, gram)"}) {
     const auto solver = parse_polar_solver(text);
     EXPECT_EQ(to_string(solver), text);
@@ -324,6 +384,9 @@ TEST(PolarErrors, NameWhatIsAllowed) {
   expect_invalid([] { newton_schulz("moun"); }, {"[newton_schulz]", "'moun'", "'muon'", "cans"});
   expect_invalid([] { newton_schulz("muon", -1); }, {"[newton_schulz]", "-1"});
   expect_invalid([] { parse_polar_solver("power(rank=0)"); }, {"[PowerIteration]", "rank", "0"});
+  for (const auto* text : {"damped(damping=1e-4)", "damped(damping=2)", "damped(damping=nan)"}) {
+    expect_invalid([=] { parse_polar_solver(text); }, {"[DampedPolar]", "0.001 and 1", "exact"});
+  }
   expect_invalid([] { parse_polar_solver("custom(1 2)"); }, {"[parse_polar_solver]", "'1 2'"});
   expect_invalid([] { parse_polar_solver("custom"); }, {"[NewtonSchulz]", "one step"});
   expect_invalid([] { parse_polar_solver("muon(step=3)"); }, {"[parse_polar_solver]", "'step=3'"});

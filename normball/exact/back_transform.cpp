@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "normball/blas.h"
+#include "normball/exact/diagonal_mean.h"
 #include "normball/exact/rank_update.h"
 #include "normball/exact/tridiagonal.h"
 #include "normball/kernels.h"
@@ -107,6 +108,7 @@ void back_transform(const Reflectors<T>& h, MatrixView<T> f, MatrixView<T> z, Wo
                     int threads) {
   const Index n = f.rows, reflectors = n - 1, block = block_size(n);
   if (reflectors < 1) return;
+  const T mean = remove_mean(f);
   for (Index first = (reflectors - 1) / block * block; first >= 0; first -= block) {
     const Workspace::Frame frame(workspace);
     const Index count = std::min(block, reflectors - first), begin = first + 1, size = n - begin;
@@ -115,6 +117,7 @@ void back_transform(const Reflectors<T>& h, MatrixView<T> f, MatrixView<T> z, Wo
     one_sided_update(part, f.block(0, begin, begin, size), workspace, threads);
     if (z.rows > 0) one_sided_update(part, z.block(0, begin, z.rows, size), workspace, threads);
   }
+  for (Index i = 0; i < n; ++i) f(i, i) += mean;
 }
 
 template void back_transform(const Reflectors<float>&, MatrixView<float>, MatrixView<float>,

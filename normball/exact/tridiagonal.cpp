@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "normball/blas.h"
+#include "normball/exact/diagonal_mean.h"
 #include "normball/exact/rank_update.h"
 #include "normball/kernels.h"
 #include "normball/panels.h"
@@ -136,6 +137,7 @@ void tridiagonalize(const Reflectors<T>& h, const Tridiagonal<T>& t, Workspace& 
   const Index n = a.rows;
   const auto w = workspace.matrix<T>(panel_width, n);
   const auto partial = workspace.take<T>(symv_parts * n);
+  const T mean = remove_mean(a);
   Index first = 0;
   for (; n - first > in_cache; first += panel_width) {
     const Index next = first + panel_width;
@@ -146,6 +148,7 @@ void tridiagonalize(const Reflectors<T>& h, const Tridiagonal<T>& t, Workspace& 
   }
   reduce_rows(h, t, first, partial.data());
   t.diagonal[static_cast<size_t>(n - 1)] = a(n - 1, n - 1);
+  for (T& entry : t.diagonal) entry += mean;
 }
 
 template void tridiagonalize(const Reflectors<float>&, const Tridiagonal<float>&, Workspace&, int);

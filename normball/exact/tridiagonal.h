@@ -28,6 +28,15 @@ struct Reflectors {
   std::span<T> tau;
 };
 
+// Memory for an n x n matrix whose rows do not compete for the same lines of the cache, as those a
+// multiple of 1 KiB apart would.
+template <class T>
+MatrixView<T> square_matrix(Index n, Workspace& workspace) {
+  constexpr Index kibibyte = 1024 / sizeof(T), line = 64 / sizeof(T);
+  const Index stride = n % kibibyte == 0 ? n + line : n;
+  return {workspace.take<T>(n * stride).data(), n, n, stride};
+}
+
 // a = H T Hᵀ. Reads the upper triangle of a and leaves the reflectors of H there (h.vectors = a).
 template <class T>
 void tridiagonalize(const Reflectors<T>& h, const Tridiagonal<T>& t, Workspace& workspace,

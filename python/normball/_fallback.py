@@ -30,12 +30,14 @@ def polar(d: torch.Tensor, solver: str) -> torch.Tensor:
     if largest == 0:
         return torch.zeros_like(d)
     x = _divided(d, largest.double())
-    iteration = _core.newton_schulz(solver)
+    iteration, damping = _core.newton_schulz(solver), _core.damping(solver)
     if iteration is None:
-        if solver not in ("exact", "svd"):
+        if solver not in ("exact", "svd") and damping is None:
             raise ValueError(f"[normball.torch] the solver '{solver}' needs contiguous float32 or float64 tensors on the "
-                             f"CPU; here there are 'exact', 'svd' and the Newton-Schulz solvers")
+                             f"CPU; here there are 'exact', 'damped', 'svd' and the Newton-Schulz solvers")
         u, sigma, vh = torch.linalg.svd(x, full_matrices=False)
+        if damping is not None:
+            return (u * (sigma / torch.hypot(sigma, damping * sigma[0]))) @ vh
         kept = sigma > max(x.shape) * torch.finfo(x.dtype).eps * sigma[0]
         return (u * kept) @ vh
     steps, safety, rescale_rows = iteration

@@ -512,7 +512,7 @@ TEST(Conventions, ANormOfYourOwn) {
 }
 
 TEST(Solvers, GiveTheSameInBothPaths) {
-  for (const std::string solver : {"exact", "svd", "muon", "polar_express(steps=6)",
+  for (const std::string solver : {"exact", "damped", "svd", "muon", "polar_express(steps=6)",
                                    "polar_express(gram)", "cubic(rescale_rows)", "power(rank=2)"}) {
     std::vector<std::vector<Tensor>> results;
     for (const bool aten : {false, true}) {
