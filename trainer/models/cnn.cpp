@@ -18,6 +18,12 @@ torch::Tensor shifted(const torch::Tensor& images, std::int64_t pixels) {
       .slice(3, border - pixels, border - pixels + size);
 }
 
+// Of a tensor whose channels come last in memory. LibTorch's fast path only knows plain order, so it
+// is shown one.
+torch::Tensor activation(const torch::Tensor& x) {
+  return torch::gelu(x.permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
+}
+
 constexpr std::int64_t kPatch = 2;                           // pixels a side
 constexpr std::array<double, 3> kChannels = {64, 256, 256};  // at width 1
 
@@ -147,13 +153,16 @@ double Cnn::training_flops() const {
   return 2 * (once + 3 * thrice);
 }
 
+// With the channels last in memory, which spares convolutions a change of order before and after,
+// and makes pooling four times as fast.
 torch::Tensor Cnn::network(const torch::Tensor& images, bool training) const {
-  auto x = torch::gelu(torch::conv2d(images, whiten_, whiten_bias_));
+  auto x = images.contiguous(torch::MemoryFormat::ChannelsLast);
+  x = activation(torch::conv2d(x, whiten_, whiten_bias_));
   for (const auto& [first, second] : groups_) {
     x = torch::max_pool2d(torch::conv2d(x, first.filters, {}, 1, 1), 2);
-    x = torch::gelu(normalize(x, first, training));
+    x = activation(normalize(x, first, training));
     x = torch::conv2d(x, second.filters, {}, 1, 1);
-    x = torch::gelu(normalize(x, second, training));
+    x = activation(normalize(x, second, training));
   }
   x = torch::max_pool2d(x, x.size(2)).flatten(1);
   return torch::linear(x, head_) * config_.output_scale;
