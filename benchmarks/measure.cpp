@@ -43,6 +43,31 @@ double polar_flops(Index rows, Index cols) {
   return 3 * n * n * static_cast<double>(std::max(rows, cols));
 }
 
+// A product at the full speed of all threads.
+class SgemmTask {
+ public:
+  static constexpr Index n = 1536;
+  static constexpr double flops = 2.0 * n * n * n;
+
+  explicit SgemmTask(int threads) : saved_threads_(omp_get_max_threads()) {
+    omp_set_num_threads(threads);
+  }
+  ~SgemmTask() { omp_set_num_threads(saved_threads_); }
+  SgemmTask(const SgemmTask&) = delete;
+  SgemmTask& operator=(const SgemmTask&) = delete;
+
+  void run() {
+    blas::gemm<float>(1, ConstMatrixView<float>(a_.data(), n, n), blas::Op::None,
+                      ConstMatrixView<float>(b_.data(), n, n), blas::Op::None, 0,
+                      MatrixView<float>(c_.data(), n, n));
+  }
+
+ private:
+  int saved_threads_;
+  std::vector<float> a_ = gaussian(n * n, 1), b_ = gaussian(n * n, 2);
+  std::vector<float> c_ = std::vector<float>(a_.size());
+};
+
 }  // namespace
 
 double time_once(const std::function<void()>& body) {
@@ -68,20 +93,23 @@ double best_seconds(int rounds, const std::function<void()>& body) {
   return best;
 }
 
+double sustained_sgemm(int threads, double seconds) {
+  SgemmTask task(threads);
+  double done = 0;
+  const double start = now();
+  do {
+    task.run();
+    done += SgemmTask::flops;
+  } while (now() - start < seconds);
+  return done / (now() - start);
+}
+
 MachineLimits measure_limits(int threads, int rounds) {
   MachineLimits limits;
-  constexpr Index n = 1536;
-  const auto a = gaussian(n * n, 1), b = gaussian(n * n, 2);
-  std::vector<float> c(a.size());
-  const int saved = omp_get_max_threads();
-  omp_set_num_threads(threads);
-  const double product = best_seconds(rounds, [&] {
-    blas::gemm<float>(1, ConstMatrixView<float>(a.data(), n, n), blas::Op::None,
-                      ConstMatrixView<float>(b.data(), n, n), blas::Op::None, 0,
-                      MatrixView<float>(c.data(), n, n));
-  });
-  omp_set_num_threads(saved);
-  limits.sgemm_flops = 2.0 * n * n * n / product;
+  {
+    SgemmTask task(threads);
+    limits.sgemm_flops = SgemmTask::flops / best_seconds(rounds, [&] { task.run(); });
+  }
 
   constexpr Index megabytes = 64;
   const std::vector<char> from(megabytes << 20, 1);

@@ -29,6 +29,10 @@ struct MachineLimits {
 };
 MachineLimits measure_limits(int threads, int rounds);
 
+// The rate of float products one after another for this long, in flops a second: on a shared
+// machine less than the best of short ones, and what work of that length can be compared with.
+double sustained_sgemm(int threads, double seconds);
+
 // One spectral LMO of a random Gaussian matrix.
 class LmoTask {
  public:

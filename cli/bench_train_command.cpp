@@ -84,7 +84,7 @@ json measure(const std::string& name, const Options& options, Table& table) {
   for (int round = 0; round < options.rounds; ++round) {
     ours.step();
     if (theirs) theirs->step();
-    sgemm = std::max(sgemm, benchmarks::measure_limits(options.threads, 2).sgemm_flops);
+    sgemm = std::max(sgemm, benchmarks::sustained_sgemm(options.threads, ours.passes()));
   }
   constexpr double mebibyte = 1 << 20;
   const double rate = ours.flops_per_second();

@@ -18,8 +18,8 @@ torch::Tensor shifted(const torch::Tensor& images, std::int64_t pixels) {
       .slice(3, border - pixels, border - pixels + size);
 }
 
-// Of a tensor whose channels come last in memory. LibTorch's fast path only knows plain order, so it
-// is shown one.
+// Of a tensor whose channels come last in memory. LibTorch's fast path only knows plain order, so
+// it is shown one.
 torch::Tensor activation(const torch::Tensor& x) {
   return torch::gelu(x.permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
 }

@@ -111,7 +111,9 @@ torch::Tensor Gpt::hidden(const torch::Tensor& tokens, KeyValueCache* cache) con
   const std::int64_t first = cache ? cache->position : 0, length = tokens.size(1);
   const auto rotation = ops::rotary_embedding(first, length, config_.width / config_.heads,
                                               config_.rotary_base, embedding_.options());
-  auto x = torch::embedding(embedding_, tokens);
+  // A sparse gradient: it is added to the output layer's, which is dense, row by row.
+  auto x = torch::embedding(embedding_, tokens, /*padding_idx=*/-1, /*scale_grad_by_freq=*/false,
+                            /*sparse=*/true);
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
     x = x + attention(i, ops::rms_norm(x), rotation, cache);

@@ -155,7 +155,7 @@ std::vector<Key> make_keys() {
             "clipped_scion: clip s itself, or variant 1 or 2 as printed",
             {"plain", "norm", "diameter"});
   optimizer("solver", place<&Config::optimizer, &O::solver>(), {},
-            "of spectral norms without one of their own: exact, muon, polar_express ...", {},
+            "of spectral norms without one of their own: exact, damped, muon, polar_express ...", {},
             check_solver);
   optimizer("beta", place<&Config::optimizer, &O::beta>(), positive, "s3cg: the ball's radius");
   optimizer("l0", place<&Config::optimizer, &O::l0>(), not_negative, "adaptive_sd: L0");
