@@ -27,7 +27,7 @@ using nlohmann::json;
 struct Options {
   std::vector<std::string> cases;
   int threads = 0;
-  int rounds = 7;
+  int rounds = 11;
   std::string solver = "damped";
   std::string python = "/usr/bin/python3";
   std::string peer = "benchmarks/pytorch_training.py";

@@ -48,7 +48,7 @@ void attend(MatrixView<T> q, MatrixView<T> k, MatrixView<T> v, MatrixView<T> out
     score_block(q, k, begin, end, p);
     for (Index i = begin; i < end; ++i) {
       T* row = p.row(i - begin);
-      log_sums[i] = softmax_row(row, scale, i + 1);
+      log_sums[i] = softmax_row(row, scale, T(1), i + 1);
       std::fill(row + i + 1, row + end, T(0));
     }
     product(p, Op::None, v.row_range(0, end), Op::None, 0, out.row_range(begin, end));

@@ -106,11 +106,11 @@ NORMBALL_INLINE void relu_squared_backward(const T* y, const T* g, T* dx, Index 
 }
 
 template <class T>
-NORMBALL_INLINE T softmax(T* s, T scale, Index n) {
+NORMBALL_INLINE T softmax(T* s, T scale, T total, Index n) {
   const T top = scale * max_of(s, n);
   for (Index i = 0; i < n; ++i) s[i] = exp_of(scale * s[i] - top);
   const T sum = sum_of<T>(n, [s](Index i) { return s[i]; });
-  const T factor = T(1) / sum;
+  const T factor = total / sum;
   for (Index i = 0; i < n; ++i) s[i] *= factor;
   return top + std::log(sum);
 }
@@ -146,7 +146,9 @@ NORMBALL_INLINE T dot(const T* a, const T* b, Index n) {
   NORMBALL_CLONES void relu_squared_row_backward(const T* y, const T* g, T* dx, Index n) {        \
     relu_squared_backward(y, g, dx, n);                                                           \
   }                                                                                               \
-  NORMBALL_CLONES T softmax_row(T* s, T scale, Index n) { return softmax(s, scale, n); }          \
+  NORMBALL_CLONES T softmax_row(T* s, T scale, T total, Index n) {                                \
+    return softmax(s, scale, total, n);                                                           \
+  }                                                                                               \
   NORMBALL_CLONES void probabilities_row(T* s, T scale, T log_sum, Index n) {                     \
     probabilities(s, scale, log_sum, n);                                                          \
   }                                                                                               \

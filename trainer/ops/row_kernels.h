@@ -29,9 +29,9 @@ void relu_squared_row(const double* x, double* y, Index n);
 void relu_squared_row_backward(const float* y, const float* g, float* dx, Index n);
 void relu_squared_row_backward(const double* y, const double* g, double* dx, Index n);
 
-// s <- softmax(scale s) over the first n entries, in place; returns log Σ exp(scale s).
-float softmax_row(float* s, float scale, Index n);
-double softmax_row(double* s, double scale, Index n);
+// s <- total * softmax(scale s) over the first n entries, in place; returns log Σ exp(scale s).
+float softmax_row(float* s, float scale, float total, Index n);
+double softmax_row(double* s, double scale, double total, Index n);
 
 // s <- exp(scale s - log_sum): the same probabilities from a known log Σ exp.
 void probabilities_row(float* s, float scale, float log_sum, Index n);
