@@ -156,8 +156,9 @@ double Cnn::training_flops() const {
 // With the channels last in memory, which spares convolutions a change of order before and after,
 // and makes pooling four times as fast.
 torch::Tensor Cnn::network(const torch::Tensor& images, bool training) const {
-  auto x = images.contiguous(torch::MemoryFormat::ChannelsLast);
-  x = activation(torch::conv2d(x, whiten_, whiten_bias_));
+  constexpr auto channels_last = torch::MemoryFormat::ChannelsLast;
+  auto x = torch::conv2d(images.contiguous(channels_last), whiten_, whiten_bias_);
+  x = activation(x.contiguous(channels_last));  // with one channel both orders are the same
   for (const auto& [first, second] : groups_) {
     x = torch::max_pool2d(torch::conv2d(x, first.filters, {}, 1, 1), 2);
     x = activation(normalize(x, first, training));
