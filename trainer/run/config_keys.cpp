@@ -28,7 +28,6 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr Range positive{.low = 0, .low_open = true};
 constexpr Range not_negative{.low = 0};
 constexpr Range at_least_one{.low = 1};
-constexpr Range unit{.low = 0, .high = 1};
 constexpr Range below_one{.low = 0, .high = 1, .high_open = true};
 constexpr Range above_zero_to_one{.low = 0, .high = 1, .low_open = true};
 
@@ -155,8 +154,8 @@ std::vector<Key> make_keys() {
             "clipped_scion: clip s itself, or variant 1 or 2 as printed",
             {"plain", "norm", "diameter"});
   optimizer("solver", place<&Config::optimizer, &O::solver>(), {},
-            "of spectral norms without one of their own: exact, damped, muon, polar_express ...", {},
-            check_solver);
+            "of spectral norms without one of their own: exact, damped, muon, polar_express ...",
+            {}, check_solver);
   optimizer("beta", place<&Config::optimizer, &O::beta>(), positive, "s3cg: the ball's radius");
   optimizer("l0", place<&Config::optimizer, &O::l0>(), not_negative, "adaptive_sd: L0");
   optimizer("l1", place<&Config::optimizer, &O::l1>(), not_negative, "adaptive_sd: L1");
