@@ -15,7 +15,7 @@ import subprocess
 SCION, CLIPPED = "fashion-mnist-unconstrained-scion", "fashion-mnist-unconstrained-clipped-scion"
 GRID = {
     SCION: [{"lr": lr} for lr in (0.01, 0.02, 0.04, 0.08)],
-    CLIPPED: [{"lr": lr, "rho": rho} for lr, rho in ((0.06, 8), (0.12, 8), (0.25, 8), (0.25, 16))],
+    CLIPPED: [{"lr": lr, "rho": 8} for lr in (0.03, 0.06, 0.12, 0.25)],
 }
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -19,7 +19,7 @@ expect() {
   local code=$1 text=$2 status=0
   shift 2
   "$normball" data "$@" >out 2>err || status=$?
-  if [ "$status" != "$code" ] || ! cat out err | grep -qF -- "$text"; then
+  if [ "$status" != "$code" ] || ! grep -qF -- "$text" out err; then
     problem "normball data $*: exit code $status (expected $code), or no '$text' in: $(cat out err)"
   fi
   if [ "$code" = 1 ] && [ "$(wc -l <err)" != 1 ]; then

@@ -61,7 +61,7 @@ for count in 1 2 10; do
     "file://$(realpath "$work")/probed-$count.html" >"$work/dom-$count.html" 2>"$work/log-$count.txt"
   all="loss:drawn val_loss:drawn val_accuracy:drawn dual_norm:drawn eta:drawn lr:drawn"
   for line in "before $all" "after $all" "hidden 1" "theme dark" "rows $count" "wide false"; do
-    if ! sed -n '/<pre id="probe">/,/<\/pre>/p' "$work/dom-$count.html" | grep -qF -- "$line"; then
+    if ! sed -n '/<pre id="probe">/,/<\/pre>/p' "$work/dom-$count.html" | grep -F -- "$line" >/dev/null; then
       echo "$count runs: no '$line' in:"
       sed -n '/<pre id="probe">/,/<\/pre>/p' "$work/dom-$count.html"
       failures=$((failures + 1))

@@ -31,8 +31,8 @@ def _matrix(function: str, name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
 def lmo(d: npt.ArrayLike, norm: str = "auto", solver: Optional[str] = None) -> npt.NDArray[Any]:
     """The linear minimization oracle: a minimizer of <d, x> over ||x|| <= 1, with its minus sign.
 
-    ``lmo(0) = 0``. ``solver`` chooses how the spectral norm finds UV^T: ``"exact"`` (default), ``"damped"``, ``"svd"``, ``"muon"``,
-    ``"polar_express"``, ``"power(rank=8)"``, ...
+    ``lmo(0) = 0``. ``solver`` chooses how the spectral norm finds UV^T: ``"exact"`` (default), ``"damped"``, ``"svd"``,
+    ``"muon"``, ``"polar_express"``, ``"power(rank=8)"``, ...
 
     >>> lmo(np.array([[3.0, 0.0], [0.0, -2.0]]), norm="spectral")
     array([[-1.,  0.],
