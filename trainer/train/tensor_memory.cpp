@@ -13,7 +13,7 @@
 namespace normball::trainer {
 namespace {
 
-constexpr size_t page = size_t(2) << 20, smallest = 2 * page, alignment = 64;
+constexpr size_t page = size_t(2) << 20, smallest = page, alignment = 64;
 
 void* allocate_aligned(size_t bytes, size_t to) {
   void* memory = nullptr;

@@ -5,7 +5,7 @@
 
 namespace normball::trainer {
 
-// From now on LibTorch's CPU tensors of 4 MiB or more lie on huge pages, and what they leave is
+// From now on LibTorch's CPU tensors of 2 MiB or more lie on huge pages, and what they leave is
 // kept for the next ones. A step allocates the same activations as the one before; with malloc they
 // go back to the kernel in between, which clears every page anew: a third of a convolutional
 // network's time and more (docs/performance.md). What is held never exceeds 1.1 times the most that
