@@ -277,8 +277,10 @@ class DampedPolarSpectra : public ::testing::Test {};
 TYPED_TEST_SUITE(DampedPolarSpectra, Precisions);
 
 TYPED_TEST(DampedPolarSpectra, StayInTheBallAndPairWithNoMoreThanTheNuclearNorm) {
+  std::vector<std::pair<Index, Index>> sizes = {{20, 30}};
+  if (!sanitized) sizes = {{100, 100}, {64, 190}, {128, 64}};
   for (const auto& spectrum : all_spectra<TypeParam>()) {
-    for (const auto& [rows, cols] : {std::pair<Index, Index>{100, 100}, {64, 190}, {128, 64}}) {
+    for (const auto& [rows, cols] : sizes) {
       SCOPED_TRACE(::testing::Message()
                    << spectrum.name << " " << spectrum.condition << ", " << rows << "x" << cols);
       Random random(13);
@@ -292,10 +294,10 @@ TYPED_TEST(DampedPolarSpectra, StayInTheBallAndPairWithNoMoreThanTheNuclearNorm)
       for (Index i = 0; i < rows; ++i) {
         for (Index j = 0; j < cols; ++j) pairing += static_cast<double>(x(i, j)) * q(i, j);
       }
-      const double nuclear = sum_of(jacobi_svd(convert<double>(x)).sigma);
+      const auto sigma = jacobi_svd(convert<double>(x)).sigma;
+      const double nuclear = sum_of(sigma), largest = max_of(sigma);
       EXPECT_LE(pairing, nuclear * (1 + rounding));
       // No singular value loses more than 0.31 delta of its pairing.
-      const double largest = max_of(jacobi_svd(convert<double>(x)).sigma);
       EXPECT_GE(pairing, nuclear * (1 - rounding) -
                              0.31e-3 * largest * static_cast<double>(std::min(rows, cols)));
     }
