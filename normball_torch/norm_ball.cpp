@@ -37,32 +37,6 @@ OptimizerParamGroup named_group(const ::torch::OrderedDict<std::string, Tensor>&
   return {parameters.values(), std::make_unique<NormBallOptions>(std::move(options))};
 }
 
-// What a tensor is to routing and to the choice of the part.
-struct Signature {
-  const void* tensor;
-  const void* data;
-  ::torch::ScalarType type;
-  ::torch::Device device;
-  bool contiguous;
-  bool requires_grad;
-  std::vector<int64_t> sizes;
-
-  explicit Signature(const Tensor& t)
-      : tensor(t.unsafeGetTensorImpl()),
-        data(t.layout() == ::torch::kStrided ? t.data_ptr() : nullptr),
-        type(t.scalar_type()),
-        device(t.device()),
-        contiguous(t.layout() == ::torch::kStrided && t.is_contiguous()),
-        requires_grad(t.requires_grad()),
-        sizes(t.sizes().vec()) {}
-  friend bool operator==(const Signature&, const Signature&) = default;
-
-  bool fits_core() const {
-    return device.is_cpu() && contiguous &&
-           (type == ::torch::kFloat32 || type == ::torch::kFloat64);
-  }
-};
-
 bool same_but_lr(const NormBallOptions& a, const NormBallOptions& b) {
   const auto all = [](const NormBallOptions& o) {
     return std::tie(o.norm(), o.radius(), o.role(), o.split(), o.batch(), o.oracle(), o.names(),
@@ -93,6 +67,32 @@ OptimizerParamGroup group_of(const ::torch::nn::Module& module, const NormBallOp
 
 // Everything that stays the same from step to step.
 struct NormBall::Plan {
+  // What a tensor is to routing and to the choice of the part.
+  struct Signature {
+    const void* tensor;
+    const void* data;
+    ::torch::ScalarType type;
+    ::torch::Device device;
+    bool contiguous;
+    bool requires_grad;
+    std::vector<int64_t> sizes;
+
+    explicit Signature(const Tensor& t)
+        : tensor(t.unsafeGetTensorImpl()),
+          data(t.layout() == ::torch::kStrided ? t.data_ptr() : nullptr),
+          type(t.scalar_type()),
+          device(t.device()),
+          contiguous(t.layout() == ::torch::kStrided && t.is_contiguous()),
+          requires_grad(t.requires_grad()),
+          sizes(t.sizes().vec()) {}
+    friend bool operator==(const Signature&, const Signature&) = default;
+
+    bool fits_core() const {
+      return device.is_cpu() && contiguous &&
+             (type == ::torch::kFloat32 || type == ::torch::kFloat64);
+    }
+  };
+
   std::vector<Signature> signatures;
   std::vector<NormBallOptions> options;  // of the groups, then of the whole
   Method method;
@@ -281,7 +281,7 @@ RoutingOptions routing_options(const NormBallOptions& whole) {
 }  // namespace
 
 NormBall::Plan& NormBall::plan() {
-  std::vector<Signature> signatures;
+  std::vector<Plan::Signature> signatures;
   bool same = plan_ != nullptr && plan_->options.size() == param_groups_.size() + 1 &&
               same_but_lr(plan_->options.back(), whole());
   for (size_t g = 0; g < param_groups_.size(); ++g) {

@@ -67,9 +67,9 @@ void NormBallOptions::serialize(InputArchive& archive) {
 
 double NormBallOptions::get_lr() const {
   if (!lr())
-    detail::invalid("NormBallOptions::get_lr",
-                    "this group has no lr yet: give it one, or step once and it "
-                    "has the optimizer's");
+    normball::detail::invalid("NormBallOptions::get_lr",
+                              "this group has no lr yet: give it one, or step once and it "
+                              "has the optimizer's");
   return *lr();
 }
 
@@ -93,8 +93,9 @@ void NormBallOptions::require_no_override(const NormBallOptions& whole, std::str
                                           size_t group) const {
   const auto check = [&](std::string_view name, const auto& own, const auto& common) {
     if (!own || own == common) return;
-    detail::invalid(where, "group ", group, " sets ", name, " to ", text_of(*own), ", but ", name,
-                    " belongs to the whole optimizer: set it in the optimizer's options");
+    normball::detail::invalid(where, "group ", group, " sets ", name, " to ", text_of(*own),
+                              ", but ", name,
+                              " belongs to the whole optimizer: set it in the optimizer's options");
   };
   check("alpha", alpha(), whole.alpha());
   check("rho", rho(), whole.rho());

@@ -11,12 +11,7 @@
 namespace normball::lab {
 namespace {
 
-// Sanitizers are slow: the same statements there, on fewer problems.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
+using testing::sanitized;
 
 std::vector<Row> check(const Filter& filter, const Settings& settings) {
   const auto all = statements();

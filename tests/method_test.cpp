@@ -118,6 +118,8 @@ std::vector<Case> cases() {
 }
 
 TEST(EveryMethod, MakesTheProgressItPromises) {
+  // The sanitizers see all there is in the first steps; the promise takes the rest.
+  const int steps = sanitized ? 500 : 20000;
   for (const auto& [method, promise] : cases()) {
     for (const auto& problem : problems()) {
       SCOPED_TRACE(::testing::Message() << method.name << " on " << problem.name);
@@ -127,17 +129,18 @@ TEST(EveryMethod, MakesTheProgressItPromises) {
       Optimizer<double> optimizer(method, net.layers);
       const double start = problem.evaluate(net);
       double f = start, first_s = 0, s = 0;
-      for (int k = 0; k < 20000; ++k) {
+      for (int k = 0; k < steps; ++k) {
         f = problem.evaluate(net);
         ASSERT_TRUE(std::isfinite(f)) << "step " << k;
         s = optimizer.step(net.parameters()).pairing;
         if (k == 0) first_s = s;
-        if (method.constrained && k % 1000 == 0) {
+        if (method.constrained && k % (steps / 20) == 0) {
           const auto views = net.weight_views();
           const ProductNorm ball(optimizer.layers());
           ASSERT_LE(ball.norm(std::span<const MatrixView<double>>(views)), 1 + 1e-12);
         }
       }
+      if (sanitized) continue;
       EXPECT_LT(f, (promise == Promise::Converges ? 0.01 : 0.25) * start);
       if (promise == Promise::Converges && problem.name != "rosenbrock") {
         EXPECT_LT(s, 0.05 * first_s);

@@ -1,5 +1,6 @@
 #include "normball/polar.h"
 
+#include <limits>
 #include <sstream>
 
 #include "spectra.h"
@@ -90,12 +91,6 @@ TEST(ExactPolar, KeepsTheRangeOfRankDeficientMatricesAndStaysInTheBall) {
     EXPECT_LE(max_difference(multiply(convert<double>(q), projection), reference), 1e-10);
   }
 }
-
-#ifdef NORMBALL_SANITIZED
-constexpr bool sanitized = true;  // fewer and smaller cases there
-#else
-constexpr bool sanitized = false;
-#endif
 
 template <class T>
 void expect_quality(const Spectrum& spectrum, Index rows, Index cols, double scale = 1) {
@@ -278,7 +273,7 @@ TYPED_TEST_SUITE(DampedPolarSpectra, Precisions);
 
 TYPED_TEST(DampedPolarSpectra, StayInTheBallAndPairWithNoMoreThanTheNuclearNorm) {
   std::vector<std::pair<Index, Index>> sizes = {{20, 30}};
-  if (!sanitized) sizes = {{100, 100}, {64, 190}, {128, 64}};
+  if (!sanitized) sizes = {{60, 60}, {40, 130}, {100, 50}};
   for (const auto& spectrum : all_spectra<TypeParam>()) {
     for (const auto& [rows, cols] : sizes) {
       SCOPED_TRACE(::testing::Message()
@@ -286,10 +281,12 @@ TYPED_TEST(DampedPolarSpectra, StayInTheBallAndPairWithNoMoreThanTheNuclearNorm)
       Random random(13);
       const auto x = convert<TypeParam>(matrix_with(spectrum, rows, cols, random));
       const auto q = convert<double>(polar_of(DampedPolar{}, x));
-      // (R + delta²)^{-1/2} has the norm 1 / delta, and so its rounding.
-      constexpr bool single = std::is_same_v<TypeParam, float>;
-      EXPECT_LE(max_of(jacobi_svd(q).sigma), 1 + (single ? 1e-3 : 1e-11));
-      const double rounding = single ? 1e-4 : 1e-11;
+      // (R + delta²)^{-1/2} has the norm 1 / delta, and so its rounding: up to 10 epsilons of it
+      // were seen over the kernels of OpenBLAS. The pairing is at most ‖q‖ times the nuclear norm,
+      // and reaches that where x has rank 1: it has no other rounding.
+      const double rounding =
+          16 * std::numeric_limits<TypeParam>::epsilon() / DampedPolar{}.damping;
+      EXPECT_LE(max_of(jacobi_svd(q).sigma), 1 + rounding);
       double pairing = 0;
       for (Index i = 0; i < rows; ++i) {
         for (Index j = 0; j < cols; ++j) pairing += static_cast<double>(x(i, j)) * q(i, j);

@@ -13,6 +13,13 @@
 
 namespace normball::testing {
 
+// Sanitizers are slow: the tests have fewer and smaller cases there.
+#ifdef NORMBALL_SANITIZED
+inline constexpr bool sanitized = true;
+#else
+inline constexpr bool sanitized = false;
+#endif
+
 template <class T>
 struct Matrix {
   Index rows = 0;
