@@ -70,13 +70,13 @@ std::vector<Layer> layers_with(const char* solver) {
 
 template <class T>
 void expect_no_allocation(const Method& method, const char* solver, Execution execution) {
-  static const Model<T> start =
-      [] {  // made once: random numbers would take most of the test's time
-        Model<T> made(layers_with("exact"));
-        Random random(1);
-        made.move_into_ball(random);
-        return made;
-      }();
+  // Made once: random numbers would take most of the test's time.
+  static const Model<T> start = [] {
+    Model<T> made(layers_with("exact"));
+    Random random(1);
+    made.move_into_ball(random);
+    return made;
+  }();
   Model<T> net = start;
   net.layers = layers_with(solver);
   Optimizer<T> optimizer(method, net.layers, execution);

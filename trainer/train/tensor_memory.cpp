@@ -13,7 +13,7 @@
 namespace normball::trainer {
 namespace {
 
-constexpr size_t page = size_t(2) << 20, smallest = page, alignment = 64;
+constexpr size_t page = size_t(2) << 20, alignment = 64;
 
 void* allocate_aligned(size_t bytes, size_t to) {
   void* memory = nullptr;
@@ -103,7 +103,7 @@ class Allocator final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) const override {
     void* data = nullptr;
     if (bytes > 0) {
-      data = bytes < smallest ? allocate_aligned(bytes, alignment) : blocks().take(bytes);
+      data = bytes < page ? allocate_aligned(bytes, alignment) : blocks().take(bytes);
     }
     return {data, data, &release, c10::kCPU};
   }
