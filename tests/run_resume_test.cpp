@@ -139,6 +139,27 @@ TEST(Resume, ItsOwnCheckpointMayBeNamed) {
   EXPECT_EQ(start.origin, "never");
 }
 
+// An unmounted disk, a folder moved away: steps that were saved are not taken again.
+TEST(Resume, CheckpointsThatAreGoneAreMissed) {
+  ScratchDirectory scratch;
+  const fs::path run = scratch / "a";
+  Config config = config_with("never");
+  config.run.checkpoint_every = 2;
+  write_config(run, config);
+  testing::write(run / "metrics.jsonl", "{\"step\": 2, \"loss\": 2.5}\n");
+  const auto start = find_starting_point(config_with("auto"), run);  // the first one failed
+  EXPECT_FALSE(start.checkpoint);
+  ASSERT_EQ(start.notes.size(), 1u);
+  EXPECT_NE(start.notes[0].find("no checkpoint yet"), std::string::npos);
+  testing::write(run / "metrics.jsonl",
+                 "{\"step\": 2, \"loss\": 2.5}\n{\"step\": 3, \"loss\": 2.5}\n");
+  expect_invalid([&] { find_starting_point(config_with("auto"), run); },
+                 {"has no checkpoint", "goes to step 3", "every 2", "Nothing was changed"});
+  fs::create_symlink(scratch / "unmounted", run / "checkpoints");
+  testing::expect_error<FileError>([&] { find_starting_point(config_with("auto"), run); },
+                                   {"a/checkpoints"});
+}
+
 TEST(Resume, MistakesAreNamed) {
   ScratchDirectory scratch;
   fs::create_directories(scratch / "a/checkpoints");
@@ -147,6 +168,8 @@ TEST(Resume, MistakesAreNamed) {
       [&] { find_starting_point(config_with(scratch / "none"), scratch / "c"); }, {"none"});
   expect_invalid([&] { find_starting_point(config_with(scratch / "a"), scratch / "c"); },
                  {"no checkpoint to go on from"});
+  expect_invalid([&] { find_starting_point(config_with(scratch.path()), scratch / "c"); },
+                 {"neither a checkpoint", "nor a run directory"});
   testing::expect_error<std::runtime_error>(
       [&] { find_starting_point(config_with(scratch / "b"), scratch / "c"); }, {"not a directory"});
   fs::create_directories(scratch / "d");

@@ -125,8 +125,8 @@ CheckpointStore::CheckpointStore(fs::path directory, Retention retention, FileSy
 
 std::vector<fs::path> CheckpointStore::list() const {
   std::vector<fs::path> result;
-  if (!fs::exists(directory_)) return result;
-  if (!fs::is_directory(directory_)) {
+  if (!fs::exists(fs::symlink_status(directory_))) return result;
+  if (!fs::is_directory(directory_)) {  // a file, or a link to a disk that is not there
     throw FileError("CheckpointStore", "listing", directory_, ENOTDIR);
   }
   for (const auto& entry : fs::directory_iterator(directory_)) {

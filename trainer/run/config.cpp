@@ -296,7 +296,11 @@ Config stored_config(const std::filesystem::path& run_directory,
                      std::span<const std::string> settings) {
   const auto path = run_directory / "config.toml";
   if (!std::filesystem::exists(path)) {
-    wrong(run_directory.string(), "is not a run directory (it has no config.toml)");
+    wrong(run_directory.string(),
+          std::filesystem::is_directory(run_directory / "checkpoints")
+              ? "has no config.toml; put there what `normball config --show CONFIG` says of the "
+                "configuration it was trained with"
+              : "is not a run directory (it has no config.toml)");
   }
   return load_config(path.string(), settings);
 }

@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "normball/error.h"
+#include "trainer/run/metrics.h"
 
 namespace normball::run {
 namespace fs = std::filesystem;
@@ -36,14 +37,31 @@ StartingPoint newest_of(const fs::path& run) {
 
 // A checkpoint, or a run of which the newest one is taken.
 StartingPoint named(const fs::path& path) {
-  if (fs::exists(path / "state.json") || !fs::is_directory(path / "checkpoints")) {
-    return {.checkpoint = open_checkpoint(path)};
+  const bool run = fs::is_directory(path / "checkpoints");
+  if (fs::is_directory(path) && !fs::exists(path / "state.json") && !run) {
+    normball::detail::invalid("resume", path.string(), " is neither a checkpoint (such as ",
+                              (path / "checkpoints" / "step-100").string(),
+                              ") nor a run directory");
   }
+  if (!run) return {.checkpoint = open_checkpoint(path)};
   auto start = newest_of(path);
   if (!start.checkpoint) {
     normball::detail::invalid("resume", path.string(), " has no checkpoint to go on from yet");
   }
   return start;
+}
+
+// Steps recorded beyond the one where a checkpoint was due: there was one, and it is gone.
+void require_none_was_saved(const fs::path& directory) {
+  const fs::path metrics = directory / "metrics.jsonl";
+  const auto lines = read_metrics(metrics).lines;
+  const std::int64_t due = stored_config(directory).run.checkpoint_every;
+  if (lines.empty() || due == 0 || lines.back().step <= due) return;
+  normball::detail::invalid("resume", directory.string(), " has no checkpoint, but ",
+                            metrics.string(), " goes to step ", lines.back().step,
+                            " and one was due every ", due,
+                            ". Nothing was changed. Put the checkpoints back where they were, or "
+                            "start another run with --name");
 }
 
 StartingPoint newest_of_own(const fs::path& directory) {
@@ -53,6 +71,7 @@ StartingPoint newest_of_own(const fs::path& directory) {
   start.own = own;
   start.origin = origin;
   if (!start.checkpoint && holds_run(directory)) {
+    require_none_was_saved(directory);
     start.notes.push_back(directory.string() + " has no checkpoint yet: starting again at step 0");
   }
   return start;

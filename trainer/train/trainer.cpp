@@ -276,6 +276,9 @@ void Trainer::open_directory(run::Progress& progress) {
     for (const auto& path : set_aside) notes_.push_back("kept as " + path.string());
   }
   write_what_the_run_is();
+  if (resumed_at_.value_or(0) > 0 && !fs::exists(directory_ / "metrics.jsonl")) {
+    notes_.push_back("metrics.jsonl is gone: the curves begin after step " + std::to_string(step_));
+  }
   recorder_ = std::make_unique<Recorder>(directory_, config_, data_->facts().unit, steps_, progress,
                                          resumed_at_, earlier_seconds_);
   for (const auto& note : notes_) recorder_->note(note);
