@@ -209,6 +209,12 @@ TEST(RecordedPaths, DataMovedWithItsRunIsFound) {
   const auto found = configuration_of(scratch / "after/runs/a", {}, recorded_in);
   EXPECT_EQ(found.data.path, (scratch / "after/data/text.txt").string());
   EXPECT_EQ(found.data.validation, (scratch / "after/data/val_*.bin").string());
+  // The run has a copy of its tokenizer.
+  config.data.bpe = scratch / "before/bpe";
+  write_config(scratch / "after/runs/a", config);
+  fs::create_directories(scratch / "after/runs/a/tokenizer");
+  EXPECT_EQ(configuration_of(scratch / "after/runs/a", {}, recorded_in).data.bpe,
+            (scratch / "after/runs/a/tokenizer").string());
   // What is still in its place is not looked for elsewhere, nor what the user names.
   const std::vector<std::string> settings = {"data.path=elsewhere.txt"};
   EXPECT_EQ(configuration_of(scratch / "after/runs/a", settings, recorded_in).data.path,

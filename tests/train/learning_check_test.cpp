@@ -68,6 +68,21 @@ TEST(LearningCheck, WeightsOutOfAllProportionAreNamed) {
   EXPECT_NE(learned.text.find("1e+09"), std::string::npos) << learned.text;
 }
 
+TEST(LearningCheck, ARunThatSkipsItsLastStepsHasDiverged) {
+  for (const bool to_the_end : {true, false}) {
+    LearningCheck check(100);
+    for (std::int64_t step = 1; step <= 100; ++step) {
+      const bool bad = to_the_end ? step > 60 : step % 10 == 0;
+      bad ? check.skipped(step) : check.trained(step, 5.0 / static_cast<double>(step));
+    }
+    const auto end = check.judge({}, *model_with(3.f), Evaluation{.loss = 1});
+    EXPECT_EQ(end.diverged, to_the_end) << end.text;
+    EXPECT_EQ(end.text.find("10 of the last 10 steps were skipped") != std::string::npos,
+              to_the_end)
+        << end.text;
+  }
+}
+
 TEST(LearningCheck, WhatIsNotFiniteHasDiverged) {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     EXPECT_TRUE(verdict(100, 5.5, 2.0, bad).diverged);

@@ -132,6 +132,10 @@ Config configuration_of(const fs::path& directory, std::span<const std::string> 
   Config config = stored_config(directory, settings);
   const fs::path then =
       recorded_in.empty() ? fs::path(config.run.dir) / config.run.name : recorded_in;
+  const fs::path own_copy = directory / "tokenizer";
+  if (!config.data.bpe.empty() && !is_there(config.data.bpe) && is_there(own_copy)) {
+    config.data.bpe = own_copy.string();
+  }
   for (std::string* path : {&config.data.path, &config.data.validation, &config.data.bpe}) {
     if (path->empty() || is_there(*path)) continue;
     const fs::path relative = fs::path(*path).lexically_relative(then);

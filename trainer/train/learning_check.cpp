@@ -30,11 +30,14 @@ LearningCheck::LearningCheck(std::int64_t steps, std::optional<double> first_los
     : steps_(steps), window_(std::max(least_window, steps / 10)), first_loss_(first_loss) {}
 
 void LearningCheck::trained(std::int64_t step, double loss) {
-  if (!std::isfinite(loss)) return;
   if (step == 1) first_loss_ = loss;
   if (step <= steps_ - window_) return;
   late_sum_ += loss;
   ++late_count_;
+}
+
+void LearningCheck::skipped(std::int64_t step) {
+  if (step > steps_ - window_) ++late_skipped_;
 }
 
 LearningCheck::Verdict LearningCheck::judge(const run::Config& config, const Model& model,
@@ -42,7 +45,9 @@ LearningCheck::Verdict LearningCheck::judge(const run::Config& config, const Mod
   const double weight = largest_weight(model);
   const bool by_loss = first_loss_ && late_count_ >= least_window && steps_ >= 2 * least_window;
   const double last = late_sum_ / static_cast<double>(std::max<std::int64_t>(1, late_count_));
-  const bool useless = !std::isfinite(weight) || (evaluation && !std::isfinite(evaluation->loss));
+  const bool stuck = late_skipped_ > late_count_;
+  const bool useless =
+      stuck || !std::isfinite(weight) || (evaluation && !std::isfinite(evaluation->loss));
   const bool absurd = !(weight <= absurd_weight);
   const bool flat = by_loss && !(last < *first_loss_);
   const bool hardly = by_loss && !(last < clearly_fallen * *first_loss_);
@@ -50,6 +55,10 @@ LearningCheck::Verdict LearningCheck::judge(const run::Config& config, const Mod
 
   std::ostringstream text;
   if (evaluation && !std::isfinite(evaluation->loss)) text << "the validation loss is not finite; ";
+  if (stuck) {
+    text << late_skipped_ << " of the last " << late_count_ + late_skipped_
+         << " steps were skipped as not finite; ";
+  }
   if (by_loss) {
     text << "the training loss was " << *first_loss_ << " at the first step and " << last
          << " over the last " << late_count_ << "; ";

@@ -16,8 +16,9 @@ class LearningCheck {
   // Of a run of so many steps; `first_loss` where an earlier process took the first one.
   explicit LearningCheck(std::int64_t steps, std::optional<double> first_loss = {});
 
-  // Step numbers count from 1.
+  // Step numbers count from 1. A step that was skipped has no loss that means anything.
   void trained(std::int64_t step, double loss);
+  void skipped(std::int64_t step);
   std::optional<double> first_loss() const { return first_loss_; }
 
   struct Verdict {
@@ -25,7 +26,8 @@ class LearningCheck {
     std::string text = {};  // what was measured; empty where all is well
   };
   // The loss of the first step is compared with the mean over the last tenth of the run, at least
-  // ten steps: what is shorter is not judged by its loss.
+  // ten steps: what is shorter is not judged by its loss. Where most of those were skipped, nothing
+  // was learned.
   Verdict judge(const run::Config& config, const Model& model,
                 const std::optional<Evaluation>& evaluation) const;
 
@@ -33,7 +35,7 @@ class LearningCheck {
   std::int64_t steps_, window_;
   std::optional<double> first_loss_;
   double late_sum_ = 0;
-  std::int64_t late_count_ = 0;
+  std::int64_t late_count_ = 0, late_skipped_ = 0;
 };
 
 }  // namespace normball::trainer

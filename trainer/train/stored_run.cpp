@@ -68,8 +68,10 @@ std::unique_ptr<DataSource> open_data_of(const Opened& opened) {
   try {
     return open_data(opened.config);
   } catch (const data::DataError& error) {
-    fail(error.what(), "\nWhere the data of ", opened.directory.string(),
-         " is now, --set data.path=... says (and data.validation, data.bpe, where it has them)");
+    throw std::runtime_error(std::string(error.what()) + "\nWhere the data of " +
+                             opened.directory.string() +
+                             " is now, --set data.path=... says (and data.validation, data.bpe, "
+                             "where it has them)");
   }
 }
 

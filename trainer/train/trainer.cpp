@@ -81,7 +81,7 @@ TrainingResult Trainer::run(run::Progress& progress) {
     ++step_;
     evaluation_.reset();
     recorder_->trained(step_, loss.mean, outcome, loss.units);
-    learning_.trained(step_, loss.mean);
+    outcome.nonfinite ? learning_.skipped(step_) : learning_.trained(step_, loss.mean);
     if (due(config_.run.eval_every) || step_ == steps_) evaluate_now();
     if (due(config_.sample.every)) sample_now();
     if (due(config_.run.checkpoint_every) || step_ == steps_) save();
@@ -254,7 +254,8 @@ void Trainer::require_same_data(const run::Checkpoint& checkpoint) {
     normball::detail::invalid(
         "train", checkpoint.path.string(), " was trained on other data: its checksum was ",
         checkpoint.state.notes.at("training_data"), ", now it is ", facts_.at("training_data"),
-        "; set data.path back, or start a new run with --name");
+        "; set data.path (and data.bpe) back, or start a new run "
+        "with --name");
   }
   if (differs("validation_data")) {
     notes_.push_back("the validation data is not what it was: results before and after step " +
