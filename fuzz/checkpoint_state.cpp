@@ -15,7 +15,6 @@ std::vector<std::string> samples() {
   run::CheckpointState state{.step = 5,
                              .random = {{"data", 0xfedcba9876543210u}},
                              .cursor = {{"epoch", 1}, {"position", 35}},
-                             .config_digest = "0123456789abcdef",
                              .metric = 0.125,
                              .notes = {{"version", "0.1.0"}}};
   state.files["model.safetensors"] = {1ull << 40, 0xbeef};

@@ -67,7 +67,7 @@ def main():
     path = options.checkpoint
     if path.is_dir():
         state = json.loads((path / "state.json").read_text())
-        print(f"step {state['step']}, configuration {state['config_digest']}")
+        print(f"step {state['step']}")
         path = path / "model.safetensors"
     tensors = load_safetensors(path)
     for name, tensor in tensors.items():

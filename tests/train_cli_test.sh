@@ -102,6 +102,12 @@ for method in adamw sgd muon; do
   interrupted "$method" gpt.toml 4 8 --set optimizer.method=$method --set optimizer.grad_clip=1
 done
 
+# A run of an earlier version, whose configuration lacks a key, goes on; so does one named by a path with a slash.
+"$normball" train gpt.toml --name older --stop-after 5 >/dev/null 2>&1
+sed -i '/^rope_base/d; /^tta/d' runs/older/config.toml
+"$normball" train gpt.toml --name older --resume runs/older/checkpoints/step-5/ >/dev/null 2>&1
+same_runs text-whole older 8
+
 # SIGTERM ends the step, saves, and the run goes on as if nothing had happened.
 "$normball" train gpt.toml --name term-whole --set run.steps=60 >/dev/null 2>&1
 "$normball" train gpt.toml --name term --set run.steps=60 >out 2>/dev/null &

@@ -66,7 +66,7 @@ std::string detail::with_checksum(std::string_view rest) {
 }
 
 std::string to_json(const CheckpointState& state) {
-  Json json = {{"version", 1}, {"step", state.step}, {"config_digest", state.config_digest}};
+  Json json = {{"version", 1}, {"step", state.step}};
   for (const char* name : {"random", "cursor", "notes", "files"}) json[name] = Json::object();
   for (const auto& [name, value] : state.random) json["random"][name] = hex(value);
   for (const auto& [name, value] : state.cursor) json["cursor"][name] = value;
@@ -108,7 +108,6 @@ CheckpointState parse_state(std::string_view text, std::string_view where) {
   CheckpointState state;
   state.step = integer(member(json, "step", Type::number_integer, where), "step", where);
   if (state.step < 0) malformed(where, "step ", state.step, " is negative");
-  state.config_digest = member(json, "config_digest", Type::string, where).get<std::string>();
   for (const auto& [name, value] : member(json, "random", Type::object, where).items()) {
     state.random[name] = parse_hex(text_of(value, name, where), where);
   }

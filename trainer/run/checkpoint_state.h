@@ -16,7 +16,6 @@ struct CheckpointState {
   std::int64_t step = 0;                             // steps taken
   std::map<std::string, std::uint64_t> random = {};  // the states of random-number generators
   std::map<std::string, std::int64_t> cursor = {};   // where the data goes on: epoch, position ...
-  std::string config_digest = {};
   std::optional<double> metric = {};  // what "best" is judged by; finite
   std::map<std::string, std::string> notes = {};
   std::map<std::string, FileChecksum> files = {};  // filled in by the store

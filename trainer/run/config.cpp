@@ -292,18 +292,13 @@ std::string to_toml(const Config& config) {
   return text;
 }
 
-std::string resume_digest(const Config& config) {
-  // FNV-1a, 64 bits: against mistakes, not against attacks.
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const Key& key : config_keys()) {
-    if (!decides_resume(key, config)) continue;
-    for (const char c : key.full_name() + " = " + value_text(key, config) + "\n") {
-      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-    }
+Config stored_config(const std::filesystem::path& run_directory,
+                     std::span<const std::string> settings) {
+  const auto path = run_directory / "config.toml";
+  if (!std::filesystem::exists(path)) {
+    wrong(run_directory.string(), "is not a run directory (it has no config.toml)");
   }
-  std::ostringstream out;
-  out << std::hex << hash;
-  return std::string(16 - out.str().size(), '0') + out.str();
+  return load_config(path.string(), settings);
 }
 
 std::vector<std::string> resume_conflicts(const Config& before, const Config& now) {

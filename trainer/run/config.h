@@ -156,10 +156,13 @@ Config load_config(std::string_view name_or_file, std::span<const std::string> s
 // The whole configuration; reading it back gives the same text.
 std::string to_toml(const Config& config);
 
-// Over the keys that decide what the numbers of a run are: a resumed run must have the same. The
-// number of steps counts only where the schedule depends on it.
-std::string resume_digest(const Config& config);
-// "optimizer.lr: 0.1 before, 0.2 now", for each key that forbids to resume.
+// What the run directory's config.toml says, changed by the settings. A key that an older file lacks
+// has its default.
+Config stored_config(const std::filesystem::path& run_directory,
+                     std::span<const std::string> settings = {});
+
+// "optimizer.lr: 0.1 before, 0.2 now", for each key that decides what the numbers of a run are: a
+// resumed run must have the same. The number of steps counts only where the schedule depends on it.
 std::vector<std::string> resume_conflicts(const Config& before, const Config& now);
 
 }  // namespace normball::run

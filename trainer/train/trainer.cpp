@@ -34,18 +34,20 @@ double metric_of(const Evaluation& evaluation) {
   return evaluation.accuracy.value_or(evaluation.loss);
 }
 
-// The first few keys that differ from those of the checkpoint's run.
-std::string conflicts_with(const fs::path& checkpoint, const run::Config& config) {
+// Throws with the first few keys that differ from those of the checkpoint's run.
+void require_same_run(const fs::path& checkpoint, const run::Config& config) {
   constexpr size_t shown = 6;
-  const auto written = checkpoint.parent_path().parent_path() / "config.toml";
-  if (!fs::exists(written)) return "";
-  const auto conflicts = run::resume_conflicts(run::load_config(written.string()), config);
+  const auto run = fs::canonical(checkpoint).parent_path().parent_path();
+  const auto conflicts = run::resume_conflicts(run::stored_config(run), config);
+  if (conflicts.empty()) return;
   std::string text;
   for (size_t i = 0; i < std::min(shown, conflicts.size()); ++i) text += "\n  " + conflicts[i];
   if (conflicts.size() > shown) {
     text += "\n  and " + std::to_string(conflicts.size() - shown) + " more";
   }
-  return text;
+  normball::detail::invalid("train", checkpoint.string(),
+                            " belongs to a run of another configuration:", text,
+                            "\nset these back, or start a new run with --name");
 }
 
 }  // namespace
@@ -162,7 +164,6 @@ void Trainer::save() {
                                         {"items", cursor.items},
                                         {"seed", static_cast<std::int64_t>(cursor.seed)},
                                         {"optimizer_steps", optimizer_->steps_taken()}},
-                             .config_digest = run::resume_digest(config_),
                              .notes = {{"seconds", number_text(recorder_->seconds())}}};
   if (evaluation_ && std::isfinite(metric_of(*evaluation_))) state.metric = metric_of(*evaluation_);
   const auto model = model_state(*model_), optimizer = optimizer_->state();
@@ -208,12 +209,7 @@ void Trainer::find_checkpoint() {
 
 void Trainer::load(const run::Checkpoint& checkpoint) {
   const auto& state = checkpoint.state;
-  if (state.config_digest != run::resume_digest(config_)) {
-    normball::detail::invalid(
-        "train", checkpoint.path.string(),
-        " belongs to a run of another configuration:", conflicts_with(checkpoint.path, config_),
-        "\nset these back, or start a new run with --name");
-  }
+  require_same_run(checkpoint.path, config_);
   load_tensors(checkpoint.model, model_state(*model_), "the model");
   load_tensors(checkpoint.optimizer, optimizer_->state(), "the optimizer");
   optimizer_->set_steps_taken(state.cursor.at("optimizer_steps"));
