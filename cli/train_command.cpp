@@ -1,6 +1,7 @@
 // `normball train`, `normball eval` and `normball sample`.
 #include <unistd.h>
 
+#include <cmath>
 #include <iostream>
 #include <memory>
 
@@ -20,8 +21,8 @@ struct TrainCommand {
   std::vector<std::string> settings = {};
   std::string name = {};
   std::string resume = {};
+  bool overfit_batch = false;
   trainer::TrainingOptions options = {};
-  bool dry_run = false;
 };
 
 struct StoredCommand {
@@ -35,22 +36,25 @@ struct StoredCommand {
 };
 
 std::string result_text(const trainer::Evaluation& evaluation) {
-  std::string text = format("validation loss %.4f", evaluation.loss);
+  std::string text = std::isfinite(evaluation.loss)
+                         ? format("validation loss %.4f", evaluation.loss)
+                         : std::string("validation loss not finite");
   if (evaluation.accuracy) text += format(", accuracy %.2f %%", 100 * *evaluation.accuracy);
   return text;
 }
 
 void train(const TrainCommand& command) {
   auto config = run::load_config(command.config, command.settings);
-  if (!command.name.empty()) config.run.name = command.name;
-  if (config.run.name.empty()) {
-    config.run.name = std::filesystem::path(command.config).stem().string();
+  if (!command.name.empty()) {
+    config.run.name = command.name;
+    run::validate(config, "--name");
   }
   if (!command.resume.empty()) config.run.resume = command.resume;
+  if (command.overfit_batch) config.train.overfit_batch = true;
   trainer::use_threads(config.run.threads);
   trainer::keep_tensor_memory();
   trainer::Trainer trainer(config, command.options);
-  if (command.dry_run) {
+  if (command.options.dry_run) {
     std::cout << trainer.explain() << "\nNothing was trained or written (--dry-run).\n";
     return;
   }
@@ -58,9 +62,14 @@ void train(const TrainCommand& command) {
   const auto result = trainer.run(progress);
   std::cout << (result.finished ? "finished" : "stopped") << " after step " << result.step << " of "
             << trainer.steps() << " in " << run::duration_text(result.seconds);
+  if (result.skipped > 0) std::cout << ", " << result.skipped << " skipped as not finite";
   if (result.evaluation) std::cout << ": " << result_text(*result.evaluation);
   std::cout << "\n" << trainer.directory().string() << '\n';
   if (!result.finished) std::cout << "go on with: --resume\n";
+  if (result.verdict.diverged) {
+    throw std::runtime_error(detail::message("train", "the run diverged: ", result.verdict.text));
+  }
+  if (!result.verdict.text.empty()) std::cerr << "warning: " << result.verdict.text << '\n';
 }
 
 void evaluate(const StoredCommand& command) {
@@ -68,24 +77,21 @@ void evaluate(const StoredCommand& command) {
   if (stored.data->evaluation_batches() == 0) {
     detail::invalid("eval", "the data has no validation part; see data.validation");
   }
+  if (!stored.same_validation_data) {
+    std::cerr << "note: the validation data is not what the run had; results do not compare\n";
+  }
   const auto evaluation = trainer::evaluate(*stored.model, *stored.data);
   std::cout << "step " << stored.step << ", " << evaluation.targets << ' '
             << stored.data->facts().unit << ": " << result_text(evaluation) << '\n';
 }
 
 void sample(const StoredCommand& command) {
-  const auto stored = trainer::open_run(command.path, command.settings);
-  const auto* gpt = dynamic_cast<const trainer::Gpt*>(stored.model.get());
-  const auto& tokenizer = stored.data->facts().tokenizer;
-  if (gpt == nullptr) {
-    detail::invalid("sample", "the model is ", stored.config.model.kind, "; only gpt writes text");
-  }
-  if (!tokenizer) detail::invalid("sample", "the tokens' meaning is not known; set data.bpe");
+  const auto stored = trainer::open_writer(command.path, command.settings);
   const run::SampleConfig options{.prompt = command.prompt,
                                   .length = command.length,
                                   .temperature = command.temperature,
                                   .top_k = command.top_k};
-  trainer::generate_text(*gpt, *tokenizer, options, command.seed,
+  trainer::generate_text(*stored.gpt, stored.tokenizer, options, command.seed,
                          [](std::string_view piece) { std::cout << piece << std::flush; });
   std::cout << '\n';
 }
@@ -110,13 +116,14 @@ void add_train_command(CLI::App& app) {
                         "Name of the run directory; default: run.name, or the preset's");
   train_app
       ->add_option("--resume", options->resume,
-                   "Go on: auto (the newest valid checkpoint, if any) or a checkpoint's directory")
+                   "Go on: auto (the newest valid checkpoint, if any), or a checkpoint or run")
       ->expected(0, 1)
       ->default_str("auto");
-  train_app->add_flag("--dry-run", options->dry_run,
+  train_app->add_flag("--dry-run", options->options.dry_run,
                       "Read the data, build everything, show what would be done; write nothing");
-  train_app->add_flag("--overfit-batch", options->options.overfit_batch,
-                      "Train on the first batch only: its loss must go to zero");
+  train_app->add_flag("--overfit-batch", options->overfit_batch,
+                      "Train on the first batch only: its loss must go to zero; sets "
+                      "train.overfit_batch");
   train_app
       ->add_option("--stop-after", options->options.stop_after,
                    "Save and stop after this many steps; --resume goes on")

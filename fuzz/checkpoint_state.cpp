@@ -13,9 +13,9 @@ constexpr size_t checksum_end = sizeof("{\n  \"crc32c\": \"01234567") - 1;
 
 std::vector<std::string> samples() {
   run::CheckpointState state{.step = 5,
-                             .random = {{"data", 0xfedcba9876543210u}},
                              .cursor = {{"epoch", 1}, {"position", 35}},
                              .metric = 0.125,
+                             .better = run::Better::Higher,
                              .notes = {{"version", "0.1.0"}}};
   state.files["model.safetensors"] = {1ull << 40, 0xbeef};
   return {run::to_json(state)};

@@ -37,15 +37,18 @@ struct Model {
 
 CheckpointState state_at(std::int64_t step) {
   return {.step = step,
-          .random = {{"data", 0xfedcba9876543210u + static_cast<std::uint64_t>(step)}},
           .cursor = {{"epoch", 1}, {"position", step * 7}},
           .metric = 1.0 / static_cast<double>(step + 3),
+          .better = Better::Lower,
           .notes = {{"version", "0.1.0"}}};
 }
 
-fs::path save(CheckpointStore& store, std::int64_t step) {
+fs::path save(CheckpointStore& store, std::int64_t step,
+              std::optional<Better> better = Better::Lower) {
   const Model model(step);
-  return store.save(state_at(step), model.weights(), model.state());
+  CheckpointState state = state_at(step);
+  state.better = better;
+  return store.save(std::move(state), model.weights(), model.state());
 }
 
 // Every part belongs to the same step, down to the last byte.
@@ -53,7 +56,6 @@ void expect_whole(const Checkpoint& checkpoint) {
   const std::int64_t step = checkpoint.state.step;
   const Model model(step);
   EXPECT_EQ(checkpoint.path.filename(), "step-" + std::to_string(step));
-  EXPECT_EQ(checkpoint.state.random, state_at(step).random);
   EXPECT_EQ(checkpoint.state.cursor, state_at(step).cursor);
   EXPECT_EQ(checkpoint.state.metric, state_at(step).metric);
   EXPECT_TRUE(std::ranges::equal(checkpoint.model.at("w").data, model.weights()[0].data));
@@ -72,16 +74,15 @@ TEST(CheckpointState, MembersItDoesNotKnowAreLeftAlone) {
 
 TEST(CheckpointState, RoundTrip) {
   CheckpointState state = state_at(41);
-  state.random["torch"] = UINT64_MAX;
   state.cursor["shard"] = INT64_MIN;
   state.notes["text"] = "\"quotes\", ünicode\n";
   state.files["model.safetensors"] = {1ull << 40, 0x0000beef};
   const auto text = to_json(state);
   const auto read = parse_state(text, "state.json");
   EXPECT_EQ(read.step, 41);
-  EXPECT_EQ(read.random, state.random);
   EXPECT_EQ(read.cursor, state.cursor);
   EXPECT_EQ(read.metric, state.metric);
+  EXPECT_EQ(read.better, state.better);
   EXPECT_EQ(read.notes, state.notes);
   EXPECT_EQ(read.files.at("model.safetensors").bytes, 1ull << 40);
   EXPECT_EQ(read.files.at("model.safetensors").crc, 0xbeefu);
@@ -142,9 +143,9 @@ TEST(Checkpoint, SaveAndLatest) {
 
 TEST(Checkpoint, KeepsTheLastAndTheBest) {
   ScratchDirectory scratch;
-  CheckpointStore store(scratch.path(), {.last = 2, .best = true, .lower_is_better = false});
+  CheckpointStore store(scratch.path(), {.last = 2, .best = true});
   // The metric falls with the step, so with higher better the first is best.
-  for (const std::int64_t step : {1, 2, 3, 4, 5}) save(store, step);
+  for (const std::int64_t step : {1, 2, 3, 4, 5}) save(store, step, Better::Higher);
   const auto left = store.list();
   ASSERT_EQ(left.size(), 3u);
   EXPECT_EQ(left[0].filename(), "step-1");
@@ -154,6 +155,31 @@ TEST(Checkpoint, KeepsTheLastAndTheBest) {
   CheckpointStore only_last(scratch.path(), {.last = 1, .best = false});
   save(only_last, 6);
   EXPECT_EQ(only_last.list().size(), 1u);
+}
+
+// Whoever opens a store need not know what its run was judged by.
+TEST(Checkpoint, TheBestIsWhatItsStateSays) {
+  ScratchDirectory scratch;
+  CheckpointStore accuracies(scratch / "images", {.last = 9}),
+      losses(scratch / "text", {.last = 9});
+  for (const std::int64_t step : {1, 2, 3}) {
+    save(accuracies, step, Better::Higher);
+    save(losses, step, Better::Lower);
+  }
+  EXPECT_EQ(CheckpointStore(scratch / "images").best()->filename(), "step-1");
+  EXPECT_EQ(CheckpointStore(scratch / "text").best()->filename(), "step-3");
+}
+
+TEST(Checkpoint, OfEarlierVersionsTheModelSaysWhatIsBetter) {
+  ScratchDirectory scratch;
+  CheckpointStore store(scratch / "run/checkpoints", {.last = 9});
+  for (const std::int64_t step : {1, 2, 3}) save(store, step, std::nullopt);
+  const std::string rest = "[run]\nsteps = 3\n[optimizer]\nrho = 1.0\n";
+  testing::write(scratch / "run/config.toml", rest + "[model]\nkind = \"mlp\"\n");
+  EXPECT_EQ(store.best()->filename(), "step-1");
+  testing::write(scratch / "run/config.toml",
+                 rest + "[model]\nkind = \"gpt\"\n[data]\nkind = \"text\"\n");
+  EXPECT_EQ(store.best()->filename(), "step-3");
 }
 
 TEST(Checkpoint, DamagedOnesAreSkippedAndNamed) {
@@ -205,9 +231,38 @@ TEST(Checkpoint, DiscardAfterRemovesTheLaterOnes) {
   ScratchDirectory scratch;
   CheckpointStore store(scratch.path(), {.last = 9});
   for (const std::int64_t step : {1, 2, 3, 10}) save(store, step);
-  EXPECT_EQ(store.discard_after(2).size(), 2u);
+  const auto discarded = store.discard_after(2);
+  EXPECT_EQ(discarded.removed.size(), 2u);
+  EXPECT_TRUE(discarded.set_aside.empty());
   EXPECT_EQ(store.latest().found->state.step, 2);
   EXPECT_EQ(store.list().size(), 2u);
+}
+
+// What cannot be read may be all that is left of a run: it is renamed, and never counts as one of
+// those that are kept.
+TEST(Checkpoint, GoingOnSetsDamagedOnesAside) {
+  ScratchDirectory scratch;
+  CheckpointStore store(scratch.path(), {.last = 2, .best = false});
+  save(store, 1);
+  CheckpointStore hoarding(scratch.path(), {.last = 100});
+  for (const std::int64_t step : {8, 9}) save(hoarding, step);
+  const std::string good = testing::read(scratch / "step-9/model.safetensors");
+  testing::write(scratch / "step-9/model.safetensors", good.substr(1));
+  fs::remove(scratch / "step-8/state.json");
+  fs::create_directory(scratch / "step-8/state.json");
+  testing::write(scratch / "step-7", "a file");
+  testing::write(scratch / "damaged-step-7", "of an earlier time");
+  const auto discarded = store.discard_after(1);
+  EXPECT_TRUE(discarded.removed.empty());
+  EXPECT_EQ(discarded.set_aside,
+            (std::vector<fs::path>{scratch / "damaged-step-7-2", scratch / "damaged-step-8",
+                                   scratch / "damaged-step-9"}));
+  EXPECT_EQ(testing::read(scratch / "damaged-step-7"), "of an earlier time");
+  EXPECT_EQ(testing::read(scratch / "damaged-step-9/model.safetensors"), good.substr(1));
+  for (const std::int64_t step : {2, 3}) save(store, step);
+  store.clean();
+  EXPECT_EQ(store.list(), (std::vector<fs::path>{scratch / "step-2", scratch / "step-3"}));
+  EXPECT_TRUE(fs::exists(scratch / "damaged-step-8/model.safetensors"));
 }
 
 // Killed after each rename and before the older ones are removed, a run would keep them all.
@@ -216,7 +271,7 @@ TEST(Checkpoint, GoingOnRemovesWhatACrashLeftToRemove) {
   CheckpointStore hoarding(scratch.path(), {.last = 100});
   for (std::int64_t step = 1; step <= 6; ++step) save(hoarding, step);
   CheckpointStore store(scratch.path(), {.last = 2, .best = false});
-  EXPECT_TRUE(store.discard_after(6).empty());
+  EXPECT_TRUE(store.discard_after(6).removed.empty());
   ASSERT_EQ(store.list().size(), 2u);
   EXPECT_EQ(store.list()[0].filename(), "step-5");
 }

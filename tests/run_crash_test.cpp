@@ -36,7 +36,7 @@ void train(const fs::path& directory) {
   Random random(42);
   if (search.found) {
     step = search.found->state.step;
-    random = Random(search.found->state.random.at("noise"));
+    random = Random(static_cast<std::uint64_t>(search.found->state.cursor.at("noise")));
     const std::vector<std::int64_t> shape = {1000};
     const auto& saved = search.found->model.at("w", Dtype::F32, shape);
     std::memcpy(weight.data(), saved.data.data(), saved.data.size());
@@ -54,7 +54,8 @@ void train(const fs::path& directory) {
     events.scalars(step, scalar);
     const std::vector<TensorView> tensors = {
         {"w", Dtype::F32, {1000}, std::as_bytes(std::span(weight))}};
-    store.save({.step = step, .random = {{"noise", random.state()}}}, tensors, {});
+    const auto noise = static_cast<std::int64_t>(random.state());
+    store.save({.step = step, .cursor = {{"noise", noise}}}, tensors, {});
   }
 }
 

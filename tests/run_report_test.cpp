@@ -48,6 +48,33 @@ TEST(Report, ReadsARunDirectory) {
   EXPECT_NE(run.remarks[0].find("cut off"), std::string::npos);
 }
 
+TEST(Report, MarksStepsThatWereSkippedAndRunsThatStopped) {
+  ScratchDirectory scratch;
+  const auto run_of = [&](const std::string& lines) {
+    write(scratch / "metrics.jsonl", "{\"step\": 1, \"loss\": 2.5, \"lr\": 0.5}\n" + lines);
+    return read_run(scratch.path());
+  };
+  const auto skips = run_of(
+      "{\"step\": 2, \"loss\": \"NaN\", \"lr\": 0.5, \"nonfinite\": \"loss\", \"skipped\": true}\n"
+      "{\"step\": 3, \"loss\": 2.0, \"lr\": 0.5, \"nonfinite\": \"w\", \"skipped\": true}\n"
+      "{\"step\": 4, \"loss\": 1.5, \"lr\": 0.5}\n");
+  EXPECT_EQ(skips.nonfinite_step, 2);
+  EXPECT_EQ(skips.skipped, 2);
+  EXPECT_EQ(skips.curves.at("lr").at(1).value, 0.5);
+  const auto stops = run_of(
+      "{\"step\": 2, \"loss\": \"NaN\", \"lr\": 0.5, \"nonfinite\": \"loss\", \"stopped\": "
+      "true}\n");
+  EXPECT_EQ(stops.nonfinite_step, 2);
+  EXPECT_EQ(stops.skipped, 0);
+  // As earlier versions wrote it: zeros that must not be drawn.
+  const auto earlier =
+      run_of("{\"step\": 2, \"loss\": 0.0, \"lr\": 0.0, \"nonfinite\": \"loss\"}\n");
+  EXPECT_EQ(earlier.skipped, 1);
+  EXPECT_TRUE(std::isnan(earlier.curves.at("loss").at(1).value));
+  EXPECT_TRUE(std::isnan(earlier.curves.at("lr").at(1).value));
+  EXPECT_EQ(embedded(report_page(std::vector{skips})).at(0).at("skipped"), 2);
+}
+
 TEST(Report, MissingPiecesAreErrorsOrRemarks) {
   ScratchDirectory scratch;
   expect_error<std::runtime_error>([&] { read_run(scratch.path()); },

@@ -1,7 +1,7 @@
 # The tests of trainer/run.
 find_package(nlohmann_json REQUIRED)
 foreach(name run_checksum_test run_safetensors_test run_checkpoint_test run_config_test run_crash_test
-             run_metrics_test run_progress_test run_python_test run_report_test
+             run_metrics_test run_progress_test run_python_test run_report_test run_resume_test
              run_tensorboard_test)
   normball_test(${name})
   target_link_libraries(${name} PRIVATE normball_run nlohmann_json::nlohmann_json)

@@ -119,6 +119,12 @@ TokenData TokenData::slice(std::int64_t first, std::int64_t count) const {
   return part;
 }
 
+std::vector<std::span<const std::uint8_t>> TokenData::bytes() const {
+  std::vector<std::span<const std::uint8_t>> all;
+  for (const auto& piece : pieces_) all.push_back(piece.tokens.span());
+  return all;
+}
+
 TokenDataset load_text(const std::vector<std::string>& paths, const Tokenizer& tokenizer,
                        double validation_share, int threads) {
   const TextSplit split = split_text(paths, tokenizer, validation_share);

@@ -23,6 +23,8 @@ class TokenData {
   void read(std::int64_t first, std::span<std::int64_t> out) const;
   // A part of the sequence; no token is copied.
   TokenData slice(std::int64_t first, std::int64_t count) const;
+  // All of it as bytes, one piece after the other.
+  std::vector<std::span<const std::uint8_t>> bytes() const;
 
  private:
   struct Piece {

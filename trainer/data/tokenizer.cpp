@@ -26,7 +26,9 @@ std::vector<std::string_view> cut_into_pieces(std::string_view text) {
 }  // namespace
 
 Tokenizer Tokenizer::gpt2(const std::string& directory) {
-  return Tokenizer(std::make_shared<const Bpe>(Bpe::load(directory)));
+  Tokenizer tokenizer(std::make_shared<const Bpe>(Bpe::load(directory)));
+  tokenizer.directory_ = directory;
+  return tokenizer;
 }
 
 std::optional<Token> Tokenizer::end_of_text() const {

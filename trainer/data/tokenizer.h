@@ -22,6 +22,8 @@ class Tokenizer {
   std::string name() const { return bpe_ ? "gpt2" : "bytes"; }
   int vocabulary() const { return bpe_ ? bpe_->vocabulary() : 256; }
   bool is_bytes() const { return !bpe_; }
+  // Where the files of GPT-2's encoding came from; empty for bytes.
+  const std::string& directory() const { return directory_; }
   // The token between documents; bytes have none.
   std::optional<Token> end_of_text() const;
 
@@ -32,6 +34,7 @@ class Tokenizer {
 
  private:
   std::shared_ptr<const Bpe> bpe_;
+  std::string directory_;
 };
 
 }  // namespace normball::data

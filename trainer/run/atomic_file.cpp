@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <utility>
 
 #include "trainer/run/checksum.h"
@@ -44,18 +45,34 @@ void OutputFile::finish() {
   }
 }
 
-void write_file_atomically(FileSystem& files, const fs::path& path, std::string_view contents) {
+namespace {
+
+// Beside its place, then under its name.
+void replace(FileSystem& files, const fs::path& path,
+             const std::function<void(OutputFile&)>& write) {
   fs::path temporary = path;
   temporary += ".tmp";
   {
     OutputFile file(files, temporary);
-    file.write(contents);
+    write(file);
     file.finish();
   }
   if (files.rename(temporary.c_str(), path.c_str()) < 0) {
     throw FileError("write_file_atomically", "renaming " + temporary.string() + " to", path, errno);
   }
   sync_directory(files, path.has_parent_path() ? path.parent_path() : fs::path("."));
+}
+
+}  // namespace
+
+void write_file_atomically(FileSystem& files, const fs::path& path, std::string_view contents) {
+  replace(files, path, [&](OutputFile& file) { file.write(contents); });
+}
+
+void copy_file_atomically(FileSystem& files, const fs::path& from, const fs::path& to) {
+  replace(files, to, [&](OutputFile& file) {
+    read_in_pieces(from, [&](std::span<const std::byte> piece) { file.write(piece); });
+  });
 }
 
 }  // namespace normball::run

@@ -44,5 +44,8 @@ void write_fully(FileSystem& files, int file, std::span<const std::byte> data,
 // The file has the old contents or the new ones, never a part.
 void write_file_atomically(FileSystem& files, const std::filesystem::path& path,
                            std::string_view contents);
+// The same with the contents of another file, of any size.
+void copy_file_atomically(FileSystem& files, const std::filesystem::path& from,
+                          const std::filesystem::path& to);
 
 }  // namespace normball::run

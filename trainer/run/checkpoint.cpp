@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "normball/error.h"
+#include "trainer/run/config.h"
 
 namespace normball::run {
 namespace fs = std::filesystem;
@@ -13,6 +14,7 @@ namespace {
 constexpr std::string_view prefix = "step-";
 // Entries with these prefixes are unfinished business of this program.
 constexpr std::string_view temporary_prefix = ".tmp-", removal_prefix = ".remove-";
+constexpr std::string_view damaged_prefix = "damaged-";
 constexpr std::uintmax_t max_state = 256 << 10;
 constexpr auto model_file = "model.safetensors";
 constexpr auto optimizer_file = "optimizer.safetensors";
@@ -42,9 +44,11 @@ CheckpointState read_state(const fs::path& checkpoint) {
   return state;
 }
 
+using States = std::vector<std::pair<fs::path, CheckpointState>>;
+
 // The states that can be read, by step. A damaged checkpoint is left alone.
-std::vector<std::pair<fs::path, CheckpointState>> readable(const std::vector<fs::path>& list) {
-  std::vector<std::pair<fs::path, CheckpointState>> result;
+States readable(const std::vector<fs::path>& list) {
+  States result;
   for (const auto& path : list) {
     try {
       result.emplace_back(path, read_state(path));
@@ -55,16 +59,35 @@ std::vector<std::pair<fs::path, CheckpointState>> readable(const std::vector<fs:
   return result;
 }
 
-std::optional<size_t> best_of(const std::vector<std::pair<fs::path, CheckpointState>>& states,
-                              bool lower_is_better) {
+// For states of earlier versions, which do not say: image models were judged by accuracy.
+Better earlier_direction(const fs::path& checkpoints) {
+  try {
+    return stored_config(checkpoints.parent_path()).model.kind == "gpt" ? Better::Lower
+                                                                        : Better::Higher;
+  } catch (const std::exception&) {  // no configuration beside it
+    return Better::Lower;
+  }
+}
+
+std::optional<size_t> best_of(const States& states, const fs::path& checkpoints) {
   std::optional<size_t> best;
   for (size_t i = 0; i < states.size(); ++i) {
-    const auto& metric = states[i].second.metric;
-    if (!metric) continue;
-    const double sign = lower_is_better ? 1 : -1;
-    if (!best || sign * *metric < sign * *states[*best].second.metric) best = i;
+    const auto& [path, state] = states[i];
+    if (!state.metric) continue;
+    const auto better = state.better ? *state.better : earlier_direction(checkpoints);
+    const double sign = better == Better::Lower ? 1 : -1;
+    if (!best || sign * *state.metric < sign * *states[*best].second.metric) best = i;
   }
   return best;
+}
+
+bool is_whole(const fs::path& path) {
+  try {
+    open_checkpoint(path);
+    return true;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
 }
 
 void verify(const fs::path& path, const CheckpointState& state) {
@@ -102,9 +125,12 @@ CheckpointStore::CheckpointStore(fs::path directory, Retention retention, FileSy
 
 std::vector<fs::path> CheckpointStore::list() const {
   std::vector<fs::path> result;
-  if (!fs::is_directory(directory_)) return result;
+  if (!fs::exists(directory_)) return result;
+  if (!fs::is_directory(directory_)) {
+    throw FileError("CheckpointStore", "listing", directory_, ENOTDIR);
+  }
   for (const auto& entry : fs::directory_iterator(directory_)) {
-    if (step_of(entry.path()) && entry.is_directory()) result.push_back(entry.path());
+    if (step_of(entry.path())) result.push_back(entry.path());
   }
   std::ranges::sort(result, {}, [](const fs::path& path) { return *step_of(path); });
   return result;
@@ -126,7 +152,7 @@ CheckpointStore::Search CheckpointStore::latest() const {
 
 std::optional<fs::path> CheckpointStore::best() const {
   const auto states = readable(list());
-  const auto best = best_of(states, retention_.lower_is_better);
+  const auto best = best_of(states, directory_);
   if (!best) return {};
   return states[*best].first;
 }
@@ -208,7 +234,7 @@ void CheckpointStore::give_name(const fs::path& temporary, const fs::path& path)
 
 void CheckpointStore::prune() {
   const auto states = readable(list());
-  const auto best = retention_.best ? best_of(states, retention_.lower_is_better) : std::nullopt;
+  const auto best = retention_.best ? best_of(states, directory_) : std::nullopt;
   const size_t last = static_cast<size_t>(retention_.last);
   for (size_t i = 0; i + last < states.size(); ++i) {
     if (i != best) remove(states[i].first);
@@ -239,12 +265,30 @@ std::vector<fs::path> CheckpointStore::clean() {
   return stale;
 }
 
-std::vector<fs::path> CheckpointStore::discard_after(std::int64_t step) {
-  std::vector<fs::path> discarded;
-  for (const auto& path : list()) {
-    if (*step_of(path) > step) discarded.push_back(path);
+fs::path CheckpointStore::set_aside(const fs::path& checkpoint) {
+  const fs::path first =
+      directory_ / (std::string(damaged_prefix) + checkpoint.filename().string());
+  fs::path aside = first;
+  for (int copy = 2; fs::exists(fs::symlink_status(aside)); ++copy) {
+    aside = first.string().append("-").append(std::to_string(copy));
   }
-  for (const auto& path : discarded) remove(path);
+  if (files_.rename(checkpoint.c_str(), aside.c_str()) < 0) {
+    throw FileError("set_aside", "renaming " + checkpoint.string() + " to", aside, errno);
+  }
+  return aside;
+}
+
+CheckpointStore::Discarded CheckpointStore::discard_after(std::int64_t step) {
+  Discarded discarded;
+  for (const auto& path : list()) {
+    if (*step_of(path) <= step) continue;
+    if (is_whole(path)) {
+      remove(path);
+      discarded.removed.push_back(path);
+    } else {
+      discarded.set_aside.push_back(set_aside(path));
+    }
+  }
   prune();  // what a crash kept the last save from
   return discarded;
 }

@@ -28,7 +28,6 @@ Checkpoint open_checkpoint(const std::filesystem::path& path);
 struct Retention {
   int last = 2;      // at least 1
   bool best = true;  // also the one with the best metric
-  bool lower_is_better = true;
 };
 
 class CheckpointStore {
@@ -48,19 +47,25 @@ class CheckpointStore {
   };
   struct Search {
     std::optional<Checkpoint> found;
-    std::vector<Skipped> skipped;  // newer than the one found, but damaged
+    std::vector<Skipped> skipped;  // newer than the one found, but they cannot be read
   };
   Search latest() const;
   // The best by metric among the readable states.
   std::optional<std::filesystem::path> best() const;
-  std::vector<std::filesystem::path> list() const;  // by step, the oldest first
+  // Whatever has the name of a checkpoint, by step, the oldest first.
+  std::vector<std::filesystem::path> list() const;
 
   // What an interrupted save or removal left behind; returns what was removed. Not while another
   // process saves.
   std::vector<std::filesystem::path> clean();
-  // Before training goes on from `step`: checkpoints after it belong to a history that is given up.
-  // They are returned; those that retention gives up go as well.
-  std::vector<std::filesystem::path> discard_after(std::int64_t step);
+  struct Discarded {
+    std::vector<std::filesystem::path> removed;
+    std::vector<std::filesystem::path> set_aside;  // under their new names
+  };
+  // Before training goes on from `step`: checkpoints after it belong to a history that is given up
+  // and are removed. Those that cannot be read are only renamed, to damaged-step-<n>: what is in
+  // them may be all that is left. What retention gives up goes as well.
+  Discarded discard_after(std::int64_t step);
 
  private:
   void write_files(const std::filesystem::path& into, CheckpointState& state,
@@ -68,6 +73,7 @@ class CheckpointStore {
   void give_name(const std::filesystem::path& temporary, const std::filesystem::path& path);
   void prune();
   void remove(const std::filesystem::path& checkpoint);
+  std::filesystem::path set_aside(const std::filesystem::path& checkpoint);
 
   std::filesystem::path directory_;
   Retention retention_;

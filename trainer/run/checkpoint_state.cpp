@@ -19,12 +19,6 @@ template <class... Parts>
   throw std::runtime_error(normball::detail::message("parse_state", where, ": ", parts...));
 }
 
-// 64 bits as text: many readers of JSON have only doubles.
-std::string hex(std::uint64_t value) {
-  char buffer[16];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value, 16).ptr};
-}
-
 std::uint64_t parse_hex(const std::string& text, std::string_view where) {
   std::uint64_t value = 0;
   const char* end = text.data() + text.size();
@@ -67,8 +61,7 @@ std::string detail::with_checksum(std::string_view rest) {
 
 std::string to_json(const CheckpointState& state) {
   Json json = {{"version", 1}, {"step", state.step}};
-  for (const char* name : {"random", "cursor", "notes", "files"}) json[name] = Json::object();
-  for (const auto& [name, value] : state.random) json["random"][name] = hex(value);
+  for (const char* name : {"cursor", "notes", "files"}) json[name] = Json::object();
   for (const auto& [name, value] : state.cursor) json["cursor"][name] = value;
   for (const auto& [name, value] : state.notes) json["notes"][name] = value;
   if (state.metric) {
@@ -77,6 +70,7 @@ std::string to_json(const CheckpointState& state) {
                                 *state.metric);
     }
     json["metric"] = *state.metric;
+    if (state.better) json["better"] = *state.better == Better::Lower ? "lower" : "higher";
   }
   for (const auto& [name, sum] : state.files) {
     json["files"][name] = {{"bytes", sum.bytes}, {"crc32c", checksum_text(sum.crc)}};
@@ -108,9 +102,6 @@ CheckpointState parse_state(std::string_view text, std::string_view where) {
   CheckpointState state;
   state.step = integer(member(json, "step", Type::number_integer, where), "step", where);
   if (state.step < 0) malformed(where, "step ", state.step, " is negative");
-  for (const auto& [name, value] : member(json, "random", Type::object, where).items()) {
-    state.random[name] = parse_hex(text_of(value, name, where), where);
-  }
   for (const auto& [name, value] : member(json, "cursor", Type::object, where).items()) {
     state.cursor[name] = integer(value, name, where);
   }
@@ -120,6 +111,13 @@ CheckpointState parse_state(std::string_view text, std::string_view where) {
   if (const auto metric = json.find("metric"); metric != json.end()) {
     if (!metric->is_number()) malformed(where, "'metric' must be a number, got ", metric->dump());
     state.metric = metric->get<double>();
+  }
+  if (const auto better = json.find("better"); state.metric && better != json.end()) {
+    const std::string& word = text_of(*better, "better", where);
+    if (word != "lower" && word != "higher") {
+      malformed(where, "'better' must be lower or higher, got '", word, "'");
+    }
+    state.better = word == "lower" ? Better::Lower : Better::Higher;
   }
   for (const auto& [name, value] : member(json, "files", Type::object, where).items()) {
     if (!value.is_object()) malformed(where, "'", name, "' must have bytes and crc32c");

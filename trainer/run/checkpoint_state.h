@@ -12,11 +12,13 @@
 
 namespace normball::run {
 
+enum class Better { Lower, Higher };
+
 struct CheckpointState {
-  std::int64_t step = 0;                             // steps taken
-  std::map<std::string, std::uint64_t> random = {};  // the states of random-number generators
-  std::map<std::string, std::int64_t> cursor = {};   // where the data goes on: epoch, position ...
-  std::optional<double> metric = {};  // what "best" is judged by; finite
+  std::int64_t step = 0;                            // steps taken
+  std::map<std::string, std::int64_t> cursor = {};  // where the data goes on: epoch, position ...
+  std::optional<double> metric = {};                // what "best" is judged by; finite
+  std::optional<Better> better = {};                // of the metric; earlier versions did not say
   std::map<std::string, std::string> notes = {};
   std::map<std::string, FileChecksum> files = {};  // filled in by the store
 };

@@ -62,6 +62,7 @@ struct TrainConfig {
   std::int64_t micro_batch = 0;
   double label_smoothing = 0;
   std::string loss = "mean";
+  bool overfit_batch = false;
 
   // Samples of one forward pass, and how many of those make a step.
   std::int64_t micro() const { return micro_batch == 0 ? batch : micro_batch; }
@@ -156,8 +157,8 @@ Config load_config(std::string_view name_or_file, std::span<const std::string> s
 // The whole configuration; reading it back gives the same text.
 std::string to_toml(const Config& config);
 
-// What the run directory's config.toml says, changed by the settings. A key that an older file lacks
-// has its default.
+// What the run directory's config.toml says, changed by the settings. A key that an older file
+// lacks has its default.
 Config stored_config(const std::filesystem::path& run_directory,
                      std::span<const std::string> settings = {});
 

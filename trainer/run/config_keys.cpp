@@ -117,7 +117,7 @@ std::vector<Key> make_keys() {
   data("validation_fraction", place<&Config::data, &D::validation_fraction>(), below_one,
        "text: share at the end kept for validation where no validation data is named");
   data("bpe", place<&Config::data, &D::bpe>(), {},
-       "text: directory with GPT-2's vocab.bpe and encoder.json; empty: bytes");
+       "text: directory with GPT-2's vocab.bpe and encoder.json; empty: bytes", Free);
   data("flip", place<&Config::data, &D::flip>(), {}, "images: flip left and right");
   data("translate", place<&Config::data, &D::translate>(), {.low = 0, .high = 32},
        "images: shift by up to this many pixels");
@@ -135,6 +135,8 @@ std::vector<Key> make_keys() {
         "weight of the uniform distribution in the targets");
   train("loss", place<&Config::train, &T::loss>(), {},
         "reduction over the batch; sum scales s, so rho is in other units", Same, {"mean", "sum"});
+  train("overfit_batch", place<&Config::train, &T::overfit_batch>(), {},
+        "the first micro-batch again and again: a model and stepsize in order bring its loss to 0");
 
   const auto optimizer = [&](std::string_view name, Place p, Range range, std::string_view help,
                              std::vector<std::string_view> choices = {},

@@ -43,6 +43,10 @@ void read_settings(const fs::path& directory, RunData& run) {
   if (config.optimizer.rho) run.settings["rho"] = number_text(*config.optimizer.rho);
 }
 
+bool has(const MetricsLine& line, std::string_view name) {
+  return std::ranges::any_of(line.values, [&](const auto& value) { return value.first == name; });
+}
+
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
 
@@ -63,6 +67,7 @@ Json to_json(const RunData& run) {
                {"items", run.items},
                {"clipped", number(run.clipped_share)},
                {"nonfinite", run.nonfinite_step ? Json(*run.nonfinite_step) : Json(nullptr)},
+               {"skipped", run.skipped},
                {"remarks", run.remarks},
                {"curves", Json::object()}};
   for (const auto& [name, points] : run.curves) {
@@ -111,15 +116,20 @@ RunData read_run(const fs::path& directory) {
     const double seconds = line.number("seconds").value_or(NAN);
     run.steps = std::max(run.steps, line.step);
     if (std::isfinite(seconds)) run.seconds = std::max(run.seconds.value_or(0), seconds);
+    const bool refused = has(line, "nonfinite"), stopped = has(line, "stopped");
+    // Earlier versions wrote zeros for a step that was skipped.
+    const bool of_no_meaning = refused && !stopped && !has(line, "skipped");
     for (const auto name : shown) {
       if (const auto value = line.number(name)) {
-        run.curves[std::string(name)].push_back({static_cast<double>(line.step), seconds, *value});
+        run.curves[std::string(name)].push_back(
+            {static_cast<double>(line.step), seconds, of_no_meaning ? NAN : *value});
       }
     }
-    if (const auto loss = line.number("loss");
-        loss && !std::isfinite(*loss) && !run.nonfinite_step) {
+    const auto loss = line.number("loss");
+    if ((refused || (loss && !std::isfinite(*loss))) && !run.nonfinite_step) {
       run.nonfinite_step = line.step;
     }
+    if (refused && !stopped) ++run.skipped;
     for (const char* items : {"tokens", "images"}) {
       if (const auto rate = line.number(std::string(items) + "_per_second")) {
         run.items = items;

@@ -26,7 +26,8 @@ struct RunData {
   std::optional<double> throughput = {};  // mean items per second
   std::string items = {};
   std::optional<double> clipped_share = {};
-  std::optional<std::int64_t> nonfinite_step = {};  // where the loss was not finite first
+  std::optional<std::int64_t> nonfinite_step = {};  // where loss or gradient were not finite first
+  std::int64_t skipped = 0;                         // such steps that the run passed over
   std::vector<std::string> remarks = {};
 };
 

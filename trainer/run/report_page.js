@@ -81,6 +81,8 @@
       cell((set.method || "–").replaceAll("_", " "), "words"), cell(set.lr || "–"), cell(set.rho || "–"), cell(set.schedule || "–", "words"),
       cell(show(result[i].last), mark("last")), cell(show(result[i].best), mark("best")),
       run.nonfinite === null ? cell(run.steps.toLocaleString("en"))
+        : run.skipped ? element("td", {}, run.steps.toLocaleString("en") + " ",
+          element("span", {class: "bad", title: "not finite, the first at step " + run.nonfinite}, run.skipped + " skipped"))
         : element("td", {}, element("span", {class: "bad", title: "the loss was not finite"}, "✕ at " + run.nonfinite)),
       cell(run.clipped === null ? "–" : Math.round(100 * run.clipped) + " %"), cell(duration(run.seconds)),
       element("td", {}, run.throughput === null ? "–" : count(run.throughput) + " ",

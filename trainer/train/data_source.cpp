@@ -6,6 +6,7 @@
 #include "trainer/data/image_loader.h"
 #include "trainer/data/prefetcher.h"
 #include "trainer/data/token_loader.h"
+#include "trainer/run/checksum.h"
 
 namespace normball::trainer {
 namespace {
@@ -55,6 +56,18 @@ std::int64_t batches_of(std::int64_t items, std::int64_t batch, std::int64_t lim
   return limit > 0 ? std::min(limit, all) : all;
 }
 
+std::string digest_of(const std::vector<std::span<const std::uint8_t>>& pieces) {
+  run::FileChecksum sum;
+  for (const auto& piece : pieces) {
+    sum.crc = run::crc32c(std::as_bytes(piece), sum.crc);
+    sum.bytes += piece.size();
+  }
+  return run::checksum_text(sum.crc) + " of " + std::to_string(sum.bytes) + " bytes";
+}
+std::string digest_of(const data::ImageSet& images) {
+  return digest_of({images.pixels.span(), images.labels.span()});
+}
+
 class ImageSource final : public DataSource {
  public:
   ImageSource(data::ImageData images, const run::Config& config)
@@ -93,6 +106,9 @@ class ImageSource final : public DataSource {
                       std::min(evaluation_size_, images_.test.count - first), evaluation_);
     return as_tensors(evaluation_);
   }
+
+  std::string training_digest() const override { return digest_of(images_.train); }
+  std::string validation_digest() const override { return digest_of(images_.test); }
 
   torch::Tensor preparation_inputs() override {
     data::image_range(images_.train, *table_, 0, std::min<std::int64_t>(5000, images_.train.count),
@@ -140,6 +156,8 @@ class TokenSource final : public DataSource {
     evaluation_->fill(index, evaluation_buffer_);
     return as_tensors(evaluation_buffer_);
   }
+  std::string training_digest() const override { return digest_of(tokens_.train.bytes()); }
+  std::string validation_digest() const override { return digest_of(tokens_.validation.bytes()); }
   torch::Tensor preparation_inputs() override { return {}; }
 
  private:

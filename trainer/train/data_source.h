@@ -40,6 +40,10 @@ class DataSource {
   virtual std::int64_t evaluation_batches() const = 0;
   virtual Batch evaluation_batch(std::int64_t index) = 0;
 
+  // Of every byte that is trained on, or validated with: a resumed run must have the same.
+  virtual std::string training_digest() const = 0;
+  virtual std::string validation_digest() const = 0;
+
   // Training inputs for what a model sets from the data before the first step; empty for tokens.
   virtual torch::Tensor preparation_inputs() = 0;
 

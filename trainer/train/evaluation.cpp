@@ -1,5 +1,7 @@
 #include "trainer/train/evaluation.h"
 
+#include <cmath>
+
 namespace normball::trainer {
 
 Evaluation evaluate(const Model& model, DataSource& data) {
@@ -15,6 +17,7 @@ Evaluation evaluate(const Model& model, DataSource& data) {
     }
   }
   result.loss = loss / static_cast<double>(result.targets);
+  if (std::isnan(result.loss)) result.loss = std::nan("");  // whose sign means nothing
   return result;
 }
 

@@ -46,6 +46,19 @@ void Recorder::restart_rate() {
   units_since_log_ = 0;
 }
 
+run::MetricsLine Recorder::line_of(std::int64_t step, double loss, const StepOutcome& outcome) {
+  run::MetricsLine line{.step = step, .values = {{"loss", loss}, {"lr", outcome.lr}}};
+  const auto add = [&line](const char* name, const auto& value) {
+    if (value) line.values.emplace_back(name, *value);
+  };
+  add("dual_norm", outcome.pairing);
+  add("eta", outcome.eta);
+  add("clipped", outcome.clipped);
+  add("gap", outcome.gap);
+  add("nonfinite", outcome.nonfinite);
+  return line;
+}
+
 void Recorder::trained(std::int64_t step, double loss, const StepOutcome& outcome,
                        std::int64_t units) {
   units_since_log_ += units;
@@ -64,20 +77,19 @@ void Recorder::trained(std::int64_t step, double loss, const StepOutcome& outcom
   snapshot_.items_per_second = static_cast<double>(units_) / std::max(1e-9, elapsed);
   snapshot_.seconds_left =
       elapsed / static_cast<double>(step - first_step_) * static_cast<double>(steps_ - step);
-  const bool log = step % log_every_ == 0 || step == steps_;
+  const bool log = step % log_every_ == 0 || step == steps_ || outcome.nonfinite;
   progress_.update(snapshot_, log);
   if (!log) return;
 
-  run::MetricsLine line{.step = step, .values = {{"loss", loss}, {"lr", outcome.lr}}};
-  const auto add = [&line](const char* name, const auto& value) {
-    if (value) line.values.emplace_back(name, *value);
-  };
-  add("dual_norm", outcome.pairing);
-  add("eta", outcome.eta);
-  add("clipped", outcome.clipped);
-  add("gap", outcome.gap);
-  if (outcome.nonfinite) line.values.emplace_back("nonfinite", *outcome.nonfinite);
+  run::MetricsLine line = line_of(step, loss, outcome);
+  if (outcome.nonfinite) line.values.emplace_back("skipped", true);
   line.values.emplace_back(unit_ + "_per_second", rate());
+  write(std::move(line));
+}
+
+void Recorder::stopped(std::int64_t step, double loss, const StepOutcome& outcome) {
+  run::MetricsLine line = line_of(step, loss, outcome);
+  line.values.emplace_back("stopped", true);
   write(std::move(line));
 }
 

@@ -24,6 +24,8 @@ class Recorder {
 
   // After step number `step`, counted from 1, on so many images or tokens.
   void trained(std::int64_t step, double loss, const StepOutcome& outcome, std::int64_t units);
+  // The last line of a run that does not go on: its step was not finite.
+  void stopped(std::int64_t step, double loss, const StepOutcome& outcome);
   void evaluated(std::int64_t step, const Evaluation& evaluation);
   void sampled(std::int64_t step, const std::string& text);
   void note(const std::string& text) { progress_.print(text); }
@@ -35,6 +37,7 @@ class Recorder {
  private:
   using Clock = std::chrono::steady_clock;
 
+  static run::MetricsLine line_of(std::int64_t step, double loss, const StepOutcome& outcome);
   void write(run::MetricsLine line);
   double rate();
   void restart_rate();

@@ -6,7 +6,9 @@
 #include <cstdlib>
 
 #include "normball/error.h"
+#include "trainer/data/data_error.h"
 #include "trainer/run/checkpoint.h"
+#include "trainer/run/resume.h"
 #include "trainer/train/model_builder.h"
 #include "trainer/train/model_state.h"
 
@@ -17,35 +19,107 @@ namespace fs = std::filesystem;
 
 bool is_checkpoint(const fs::path& path) { return fs::exists(path / "state.json"); }
 
-fs::path find_checkpoint(const fs::path& run) {
+template <class... Parts>
+[[noreturn]] void fail(const Parts&... parts) {
+  throw std::runtime_error(normball::detail::message("open_run", parts...));
+}
+
+fs::path best_checkpoint(const fs::path& run) {
   const run::CheckpointStore store(run / "checkpoints");
   if (const auto best = store.best()) return *best;
   const auto all = store.list();
-  if (all.empty()) {
-    throw std::runtime_error(
-        normball::detail::message("open_run", run.string(), " has no checkpoint yet"));
-  }
+  if (all.empty()) fail(run.string(), " has no checkpoint yet");
   return all.back();
+}
+
+run::Checkpoint open_best(const fs::path& run) {
+  const fs::path best = best_checkpoint(run);
+  try {
+    return run::open_checkpoint(best);
+  } catch (const std::runtime_error& error) {
+    std::string others;
+    for (const auto& path : run::CheckpointStore(run / "checkpoints").list()) {
+      if (path != best) others += "\n  " + path.string();
+    }
+    fail("the best checkpoint cannot be read: ", error.what(),
+         others.empty() ? "" : "\nOthers of the run can be named:", others);
+  }
+}
+
+struct Opened {
+  fs::path directory;
+  run::Checkpoint checkpoint;
+  run::Config config;
+};
+
+Opened open_stored(const fs::path& path, std::span<const std::string> settings) {
+  const fs::path directory = is_checkpoint(path) ? run::run_of(path) : path;
+  run::stored_config(directory);  // says so where it is no run
+  auto checkpoint = is_checkpoint(path) ? run::open_checkpoint(path) : open_best(path);
+  const auto& notes = checkpoint.state.notes;
+  const auto written_in = notes.find("directory");
+  auto config = run::configuration_of(directory, settings,
+                                      written_in == notes.end() ? "" : written_in->second);
+  use_threads(config.run.threads);
+  return {directory, std::move(checkpoint), std::move(config)};
+}
+
+std::unique_ptr<DataSource> open_data_of(const Opened& opened) {
+  try {
+    return open_data(opened.config);
+  } catch (const data::DataError& error) {
+    fail(error.what(), "\nWhere the data of ", opened.directory.string(),
+         " is now, --set data.path=... says (and data.validation, data.bpe, where it has them)");
+  }
+}
+
+std::unique_ptr<Model> open_model(const Opened& opened, const DataFacts& facts) {
+  auto model = build_model(opened.config, facts);
+  load_tensors(opened.checkpoint.model, model_state(*model), "the model");
+  return model;
+}
+
+// The run's own copy; runs of earlier versions have none.
+data::Tokenizer tokenizer_of(const Opened& opened) {
+  const auto& notes = opened.checkpoint.state.notes;
+  const auto& data = opened.config.data;
+  const auto name = notes.find("tokenizer");
+  const fs::path copy = opened.directory / "tokenizer";
+  if (name != notes.end() && name->second == "bytes") return data::Tokenizer::bytes();
+  if (fs::exists(copy / "vocab.bpe")) return data::Tokenizer::gpt2(copy.string());
+  if (!data.bpe.empty()) return data::Tokenizer::gpt2(data.bpe);
+  if (data.kind == "text") return data::Tokenizer::bytes();
+  const auto tokenizer = open_data_of(opened)->facts().tokenizer;
+  if (!tokenizer) fail("what the tokens mean is not known; --set data.bpe=... names GPT-2's files");
+  return *tokenizer;
 }
 
 }  // namespace
 
 StoredRun open_run(const fs::path& path, std::span<const std::string> settings) {
-  const fs::path run = is_checkpoint(path) ? path / ".." / ".." : path;
-  if (!fs::exists(run / "config.toml")) {
-    throw std::runtime_error(normball::detail::message(
-        "open_run", path.string(), " is not a run directory (it has no config.toml)"));
-  }
+  Opened opened = open_stored(path, settings);
   StoredRun stored;
-  stored.config = run::load_config((run / "config.toml").string(), settings);
-  const auto checkpoint = run::open_checkpoint(is_checkpoint(path) ? path : find_checkpoint(path));
-  use_threads(stored.config.run.threads);
-  stored.data = open_data(stored.config);
-  stored.model = build_model(stored.config, stored.data->facts());
-  load_tensors(checkpoint.model, model_state(*stored.model), "the model");
-  stored.checkpoint = checkpoint.path;
-  stored.step = checkpoint.state.step;
+  stored.data = open_data_of(opened);
+  stored.model = open_model(opened, stored.data->facts());
+  const auto& state = opened.checkpoint.state;
+  const auto digest = state.notes.find("validation_data");
+  stored.same_validation_data =
+      digest == state.notes.end() || digest->second == stored.data->validation_digest();
+  stored.config = std::move(opened.config);
+  stored.checkpoint = opened.checkpoint.path;
+  stored.step = state.step;
   return stored;
+}
+
+StoredWriter open_writer(const fs::path& path, std::span<const std::string> settings) {
+  const Opened opened = open_stored(path, settings);
+  if (opened.config.model.kind != "gpt") {
+    fail("the model of ", path.string(), " is ", opened.config.model.kind,
+         "; only gpt writes text");
+  }
+  auto model = open_model(opened, {.unit = "tokens"});
+  const auto* gpt = dynamic_cast<const Gpt*>(model.get());
+  return {std::move(model), gpt, tokenizer_of(opened)};
 }
 
 int use_threads(std::int64_t threads) {

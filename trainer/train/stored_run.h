@@ -3,9 +3,12 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "trainer/data/tokenizer.h"
+#include "trainer/models/gpt.h"
 #include "trainer/run/config.h"
 #include "trainer/train/data_source.h"
 
@@ -17,11 +20,21 @@ struct StoredRun {
   std::unique_ptr<Model> model;
   std::filesystem::path checkpoint;
   std::int64_t step = 0;
+  bool same_validation_data = true;  // as far as the run has recorded it
 };
 
 // `path`: a run directory, of which the best checkpoint is taken (the newest where none was
 // evaluated), or a checkpoint directory. The settings change its configuration ("eval.batch=100").
 StoredRun open_run(const std::filesystem::path& path, std::span<const std::string> settings = {});
+
+// A language model and what its tokens mean, without its data.
+struct StoredWriter {
+  std::unique_ptr<Model> model;
+  const Gpt* gpt = nullptr;  // the model
+  data::Tokenizer tokenizer;
+};
+StoredWriter open_writer(const std::filesystem::path& path,
+                         std::span<const std::string> settings = {});
 
 // Sets the threads of LibTorch and OpenMP; 0: as many as this process may use.
 int use_threads(std::int64_t threads);

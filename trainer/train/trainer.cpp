@@ -7,6 +7,8 @@
 #include "normball/error.h"
 #include "normball/text.h"
 #include "trainer/models/initialization.h"
+#include "trainer/run/atomic_file.h"
+#include "trainer/run/config_method.h"
 #include "trainer/train/core_optimizer.h"
 #include "trainer/train/model_builder.h"
 #include "trainer/train/model_state.h"
@@ -24,21 +26,22 @@ std::int64_t total_steps(const run::Config& config, const DataFacts& facts) {
 }
 
 run::Retention retention_of(const run::Config& config) {
-  return {.last = static_cast<int>(config.run.keep_last),
-          .best = config.run.keep_best,
-          .lower_is_better = config.model.kind == "gpt"};
+  return {.last = static_cast<int>(config.run.keep_last), .best = config.run.keep_best};
 }
 
-// What "best" is judged by: accuracy where there is one.
-double metric_of(const Evaluation& evaluation) {
-  return evaluation.accuracy.value_or(evaluation.loss);
+// What "best" is judged by: accuracy where there is one. One that is not finite is never best.
+void set_metric(run::CheckpointState& state, const std::optional<Evaluation>& evaluation) {
+  if (!evaluation) return;
+  const double metric = evaluation->accuracy.value_or(evaluation->loss);
+  if (!std::isfinite(metric) || !std::isfinite(evaluation->loss)) return;
+  state.metric = metric;
+  state.better = evaluation->accuracy ? run::Better::Higher : run::Better::Lower;
 }
 
 // Throws with the first few keys that differ from those of the checkpoint's run.
 void require_same_run(const fs::path& checkpoint, const run::Config& config) {
   constexpr size_t shown = 6;
-  const auto run = fs::canonical(checkpoint).parent_path().parent_path();
-  const auto conflicts = run::resume_conflicts(run::stored_config(run), config);
+  const auto conflicts = run::resume_conflicts(run::stored_config(run::run_of(checkpoint)), config);
   if (conflicts.empty()) return;
   std::string text;
   for (size_t i = 0; i < std::min(shown, conflicts.size()); ++i) text += "\n  " + conflicts[i];
@@ -59,10 +62,11 @@ Trainer::Trainer(run::Config config, TrainingOptions options)
       data_(open_data(config_)),
       model_(build_model(config_, data_->facts())),
       steps_(total_steps(config_, data_->facts())),
-      checkpoints_(directory_ / "checkpoints", retention_of(config_)) {
+      checkpoints_(directory_ / "checkpoints", retention_of(config_)),
+      learning_(steps_) {
   initialize();
   optimizer_ = make_optimizer(config_, *model_, steps_);
-  find_checkpoint();
+  find_start();
 }
 
 // The loop of every method:
@@ -77,6 +81,7 @@ TrainingResult Trainer::run(run::Progress& progress) {
     ++step_;
     evaluation_.reset();
     recorder_->trained(step_, loss.mean, outcome, loss.units);
+    learning_.trained(step_, loss.mean);
     if (due(config_.run.eval_every) || step_ == steps_) evaluate_now();
     if (due(config_.sample.every)) sample_now();
     if (due(config_.run.checkpoint_every) || step_ == steps_) save();
@@ -85,7 +90,10 @@ TrainingResult Trainer::run(run::Progress& progress) {
   if (!finished && last_checkpoint_.filename() != "step-" + std::to_string(step_)) save();
   progress.finish();
   return {.step = step_,
+          .skipped = step_ - optimizer_->steps_taken(),
           .finished = finished,
+          .verdict =
+              finished ? learning_.judge(config_, *model_, evaluation_) : LearningCheck::Verdict{},
           .evaluation = evaluation_,
           .seconds = recorder_->seconds(),
           .checkpoint = last_checkpoint_};
@@ -102,12 +110,13 @@ Trainer::Loss Trainer::accumulate_gradients() {
     const Batch batch = only_batch_ ? *only_batch_ : data_->next();
     const Outcome outcome = model_->forward(batch);
     const double loss = outcome.loss.item<double>();
+    result.units += outcome.count;
     if (!std::isfinite(loss)) {
+      result.mean = std::isnan(loss) ? std::nan("") : loss;  // without a sign
       result.bad = "micro-batch " + std::to_string(part + 1) + " of " + std::to_string(parts);
       return result;
     }
     result.mean += loss / static_cast<double>(parts);
-    result.units += outcome.count;
     const double weight = config_.train.loss == "sum" ? static_cast<double>(outcome.count)
                                                       : 1 / static_cast<double>(parts);
     (outcome.loss * weight).backward();
@@ -118,15 +127,17 @@ Trainer::Loss Trainer::accumulate_gradients() {
 // Weights and state move only where loss and gradients are finite.
 StepOutcome Trainer::take_step(const Loss& loss) {
   if (loss.bad) {
-    refuse("the loss of " + *loss.bad);
-    return {.nonfinite = "loss"};
+    StepOutcome outcome{.nonfinite = "loss"};
+    refuse(loss, outcome, "the loss of " + *loss.bad);
+    return outcome;
   }
   StepOutcome outcome = optimizer_->step();
-  if (outcome.nonfinite) refuse("the gradient of '" + *outcome.nonfinite + "'");
+  if (outcome.nonfinite) refuse(loss, outcome, "the gradient of '" + *outcome.nonfinite + "'");
   return outcome;
 }
 
-void Trainer::refuse(const std::string& where) {
+void Trainer::refuse(const Loss& loss, StepOutcome& outcome, const std::string& where) {
+  outcome.lr = run::lr_schedule(config_, steps_).at(optimizer_->steps_taken());
   for (size_t i = 0; i < buffers_before_.size(); ++i) {
     model_->buffers()[i].tensor.copy_(buffers_before_[i]);
   }
@@ -135,6 +146,7 @@ void Trainer::refuse(const std::string& where) {
     recorder_->note("skipped: " + what);
     return;
   }
+  recorder_->stopped(step_ + 1, loss.mean, outcome);
   throw NonFiniteError(normball::detail::message(
       "train", what, "; the weights are still those of step ", step_,
       ". Last checkpoint: ", last_checkpoint_.empty() ? "none" : last_checkpoint_.string(),
@@ -164,8 +176,10 @@ void Trainer::save() {
                                         {"items", cursor.items},
                                         {"seed", static_cast<std::int64_t>(cursor.seed)},
                                         {"optimizer_steps", optimizer_->steps_taken()}},
-                             .notes = {{"seconds", number_text(recorder_->seconds())}}};
-  if (evaluation_ && std::isfinite(metric_of(*evaluation_))) state.metric = metric_of(*evaluation_);
+                             .notes = facts_};
+  state.notes["seconds"] = number_text(recorder_->seconds());
+  if (learning_.first_loss()) state.notes["first_loss"] = number_text(*learning_.first_loss());
+  set_metric(state, evaluation_);
   const auto model = model_state(*model_), optimizer = optimizer_->state();
   last_checkpoint_ = checkpoints_.save(std::move(state), views_of(model), views_of(optimizer));
 }
@@ -180,36 +194,38 @@ void Trainer::initialize() {
   }
   const auto inputs = data_->preparation_inputs();
   if (inputs.defined()) model_->prepare(inputs);
-  if (options_.overfit_batch) {
+  if (config_.train.overfit_batch) {
     const Batch batch = data_->next();
     only_batch_ = Batch{batch.inputs.clone(), batch.targets.clone()};
   }
 }
 
-void Trainer::find_checkpoint() {
-  const std::string& resume = config_.run.resume;
-  if (resume == "never") {
-    if (!checkpoints_.list().empty()) {
-      normball::detail::invalid("train", directory_.string(),
-                                " already holds a run; --resume goes on "
-                                "with it, --name starts another one");
-    }
-    return;
-  }
-  if (resume != "auto") {
-    load(run::open_checkpoint(resume));
-    return;
-  }
-  auto search = checkpoints_.latest();
-  for (const auto& skipped : search.skipped) {
-    notes_.push_back("passed over " + skipped.path.string() + ": " + skipped.reason);
-  }
-  if (search.found) load(*search.found);
+void Trainer::find_start() {
+  const auto& tokenizer = data_->facts().tokenizer;
+  facts_ = {{"directory", fs::absolute(directory_).lexically_normal().string()},
+            {"training_data", data_->training_digest()},
+            {"validation_data", data_->validation_digest()}};
+  if (tokenizer) facts_["tokenizer"] = tokenizer->name();
+  // Before looking: what another process still writes must not be taken for what is there.
+  if (!options_.dry_run && fs::is_directory(directory_)) lock_.emplace(directory_);
+  const auto start = run::find_starting_point(config_, directory_);
+  notes_ = start.notes;
+  origin_ = start.origin;
+  if (!start.checkpoint) return;
+  load(*start.checkpoint);
+  if (!start.own) earlier_run_ = run::run_of(start.checkpoint->path);
 }
 
 void Trainer::load(const run::Checkpoint& checkpoint) {
   const auto& state = checkpoint.state;
   require_same_run(checkpoint.path, config_);
+  require_same_data(checkpoint);
+  if (state.step > steps_) {
+    normball::detail::invalid("train", checkpoint.path.string(), " has taken ", state.step,
+                              " steps already, more than the ", steps_,
+                              " asked for; ask for more (run.steps, run.epochs), or name an "
+                              "earlier checkpoint with --resume");
+  }
   load_tensors(checkpoint.model, model_state(*model_), "the model");
   load_tensors(checkpoint.optimizer, optimizer_->state(), "the optimizer");
   optimizer_->set_steps_taken(state.cursor.at("optimizer_steps"));
@@ -223,22 +239,71 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   resumed_at_ = state.step;
   last_checkpoint_ = checkpoint.path;
   earlier_seconds_ = parse_number("train", "seconds", state.notes.at("seconds"));
+  if (const auto first = state.notes.find("first_loss"); first != state.notes.end()) {
+    learning_ = LearningCheck(steps_, parse_number("train", "first_loss", first->second));
+  }
+}
+
+// Checkpoints of earlier versions do not know their data.
+void Trainer::require_same_data(const run::Checkpoint& checkpoint) {
+  const auto differs = [&](const char* name) {
+    const auto then = checkpoint.state.notes.find(name);
+    return then != checkpoint.state.notes.end() && then->second != facts_.at(name);
+  };
+  if (differs("training_data")) {
+    normball::detail::invalid(
+        "train", checkpoint.path.string(), " was trained on other data: its checksum was ",
+        checkpoint.state.notes.at("training_data"), ", now it is ", facts_.at("training_data"),
+        "; set data.path back, or start a new run with --name");
+  }
+  if (differs("validation_data")) {
+    notes_.push_back("the validation data is not what it was: results before and after step " +
+                     std::to_string(checkpoint.state.step) + " do not compare");
+  }
 }
 
 void Trainer::open_directory(run::Progress& progress) {
-  auto& files = run::FileSystem::real();
-  run::make_directories(files, directory_);
-  lock_.emplace(directory_);
+  run::make_directories(run::FileSystem::real(), directory_);
+  if (!lock_) {
+    lock_.emplace(directory_);
+    // It was not there: what it holds now is another process's.
+    if (run::holds_run(directory_)) run::refuse_to_write_over(directory_);
+  }
   checkpoints_.clean();
   if (resumed_at_) {
-    checkpoints_.discard_after(step_);
-  } else {
-    run::write_file_atomically(files, directory_ / "config.toml", run::to_toml(config_));
+    const auto [removed, set_aside] = checkpoints_.discard_after(step_);
+    for (const auto& path : removed) notes_.push_back("removed the later " + path.string());
+    for (const auto& path : set_aside) notes_.push_back("kept as " + path.string());
   }
+  write_what_the_run_is();
   recorder_ = std::make_unique<Recorder>(directory_, config_, data_->facts().unit, steps_, progress,
                                          resumed_at_, earlier_seconds_);
   for (const auto& note : notes_) recorder_->note(note);
-  if (resumed_at_) recorder_->note("going on after step " + std::to_string(step_));
+  if (resumed_at_) {
+    recorder_->note("going on after step " + std::to_string(step_) + ", from " +
+                    last_checkpoint_.string());
+  }
+}
+
+// With it a run directory can be evaluated, sampled from and resumed by itself.
+void Trainer::write_what_the_run_is() {
+  auto& files = run::FileSystem::real();
+  run::write_file_atomically(files, directory_ / "config.toml",
+                             run::to_toml(run::as_recorded(config_, origin_)));
+  const auto& tokenizer = data_->facts().tokenizer;
+  if (tokenizer && !tokenizer->directory().empty()) {
+    run::make_directories(files, directory_ / "tokenizer");
+    for (const char* name : {"vocab.bpe", "encoder.json"}) {
+      const fs::path from = fs::path(tokenizer->directory()) / name;
+      if (fs::exists(from)) run::copy_file_atomically(files, from, directory_ / "tokenizer" / name);
+    }
+  }
+  // The curves of a run that goes on with another one begin at its first step.
+  const fs::path metrics = "metrics.jsonl";
+  if (!earlier_run_.empty() && fs::exists(earlier_run_ / metrics) &&
+      !fs::exists(directory_ / metrics)) {
+    run::copy_file_atomically(files, earlier_run_ / metrics, directory_ / metrics);
+  }
 }
 
 std::string Trainer::explain() const {
@@ -252,8 +317,10 @@ std::string Trainer::explain() const {
        << "steps      " << steps_ << " of " << config_.train.batch
        << (facts.item_units > 1 ? " sequences" : " images") << " (" << config_.train.accumulation()
        << " micro-batches)\n"
-       << "optimizer  " << config_.optimizer.method << ", lr " << config_.optimizer.lr << "\n\n"
-       << optimizer_->explain();
+       << "optimizer  " << config_.optimizer.method << ", lr " << config_.optimizer.lr << '\n';
+  if (resumed_at_) text << "goes on    after step " << step_ << ", " << last_checkpoint_ << '\n';
+  for (const auto& note : notes_) text << "note       " << note << '\n';
+  text << '\n' << optimizer_->explain();
   return text.str();
 }
 

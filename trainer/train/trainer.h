@@ -3,28 +3,33 @@
 
 #include <filesystem>
 #include <iosfwd>
+#include <map>
 #include <memory>
 #include <optional>
 
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/config.h"
 #include "trainer/run/progress.h"
+#include "trainer/run/resume.h"
 #include "trainer/run/run_lock.h"
 #include "trainer/train/data_source.h"
 #include "trainer/train/evaluation.h"
+#include "trainer/train/learning_check.h"
 #include "trainer/train/recorder.h"
 #include "trainer/train/training_optimizer.h"
 
 namespace normball::trainer {
 
 struct TrainingOptions {
-  bool overfit_batch = false;   // the first batch again and again: the loss must go to zero
   std::int64_t stop_after = 0;  // steps of this process, then save and stop; 0: all
+  bool dry_run = false;         // only explain(): the run directory is not locked
 };
 
 struct TrainingResult {
   std::int64_t step = 0;
-  bool finished = false;  // all steps were taken; otherwise the run was stopped and can go on
+  std::int64_t skipped = 0;  // of these steps, as not finite
+  bool finished = false;     // all steps were taken; otherwise the run was stopped and can go on
+  LearningCheck::Verdict verdict = {};  // where finished
   std::optional<Evaluation> evaluation = {};
   double seconds = 0;
   std::filesystem::path checkpoint;
@@ -32,7 +37,8 @@ struct TrainingResult {
 
 class Trainer {
  public:
-  // Reads the data, builds the model, finds the checkpoint to go on from. Writes nothing.
+  // Reads the data, builds the model, finds the checkpoint to go on from. Writes nothing, but keeps
+  // other processes out of a directory that is there already.
   explicit Trainer(run::Config config, TrainingOptions options = {});
 
   // A summary for people: data, model, steps, which parameter is treated how.
@@ -45,19 +51,21 @@ class Trainer {
 
  private:
   struct Loss {
-    double mean = 0;
+    double mean = 0;                      // that of the bad micro-batch, where there is one
     std::int64_t units = 0;               // images or tokens
     std::optional<std::string> bad = {};  // which micro-batch, where it is not finite
   };
 
-  void find_checkpoint();
   void initialize();
+  void find_start();
   void load(const run::Checkpoint& checkpoint);
+  void require_same_data(const run::Checkpoint& checkpoint);
   void open_directory(run::Progress& progress);
+  void write_what_the_run_is();
 
   Loss accumulate_gradients();
   StepOutcome take_step(const Loss& loss);
-  void refuse(const std::string& where);
+  void refuse(const Loss& loss, StepOutcome& outcome, const std::string& where);
   void evaluate_now();
   void sample_now();
   void save();
@@ -71,16 +79,20 @@ class Trainer {
   std::int64_t steps_ = 0;
   std::unique_ptr<TrainingOptimizer> optimizer_;
   run::CheckpointStore checkpoints_;
-  std::vector<std::string> notes_;  // about damaged checkpoints
+  std::map<std::string, std::string> facts_;  // of data and place, for checkpoints
+  std::vector<std::string> notes_;            // for the user, once there is a screen
+  std::string origin_;                        // run.resume of config.toml
+  std::filesystem::path earlier_run_;         // where going on with another run
 
   std::int64_t step_ = 0;
   std::optional<std::int64_t> resumed_at_ = {};
   double earlier_seconds_ = 0;
   std::optional<run::RunLock> lock_;
   std::unique_ptr<Recorder> recorder_;
+  LearningCheck learning_;
   std::optional<Evaluation> evaluation_;  // of this step
   std::filesystem::path last_checkpoint_;
-  std::optional<Batch> only_batch_;  // with overfit_batch
+  std::optional<Batch> only_batch_;  // with train.overfit_batch
   std::vector<torch::Tensor> buffers_before_;
 };
 

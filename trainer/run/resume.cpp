@@ -1,0 +1,125 @@
+#include "trainer/run/resume.h"
+
+#include <system_error>
+
+#include "normball/error.h"
+
+namespace normball::run {
+namespace fs = std::filesystem;
+namespace {
+
+// The checkpoint of another run that this one started from, if it did.
+std::string origin_of(const fs::path& directory) {
+  if (!fs::exists(directory / "config.toml")) return "never";
+  const std::string resume = stored_config(directory).run.resume;
+  return resume == "auto" ? "never" : resume;
+}
+
+[[noreturn]] void refuse_unreadable(const fs::path& run,
+                                    const std::vector<CheckpointStore::Skipped>& skipped) {
+  std::string text;
+  for (const auto& [path, reason] : skipped) text += "\n  " + path.string() + ": " + reason;
+  normball::detail::invalid(
+      "resume", "no checkpoint of ", run.string(), " can be read:", text,
+      "\nNothing was changed. Make them readable or put back a copy; --name starts another run");
+}
+
+StartingPoint newest_of(const fs::path& run) {
+  auto search = CheckpointStore(run / "checkpoints").latest();
+  if (!search.found && !search.skipped.empty()) refuse_unreadable(run, search.skipped);
+  StartingPoint start{.checkpoint = std::move(search.found)};
+  for (const auto& [path, reason] : search.skipped) {
+    start.notes.push_back("passed over " + path.string() + ": " + reason);
+  }
+  return start;
+}
+
+// A checkpoint, or a run of which the newest one is taken.
+StartingPoint named(const fs::path& path) {
+  if (fs::exists(path / "state.json") || !fs::is_directory(path / "checkpoints")) {
+    return {.checkpoint = open_checkpoint(path)};
+  }
+  auto start = newest_of(path);
+  if (!start.checkpoint) {
+    normball::detail::invalid("resume", path.string(), " has no checkpoint to go on from yet");
+  }
+  return start;
+}
+
+StartingPoint newest_of_own(const fs::path& directory) {
+  const std::string origin = origin_of(directory);
+  const bool own = !CheckpointStore(directory / "checkpoints").list().empty();
+  auto start = own || origin == "never" ? newest_of(directory) : named(origin);
+  start.own = own;
+  start.origin = origin;
+  if (!start.checkpoint && holds_run(directory)) {
+    start.notes.push_back(directory.string() + " has no checkpoint yet: starting again at step 0");
+  }
+  return start;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  const bool pattern = path.filename().string().find_first_of("*?[") != std::string::npos;
+  const fs::path place = pattern ? path.parent_path() : path;
+  return place.empty() || fs::exists(place, ignored);
+}
+
+std::string absolute(const std::string& path) {
+  return fs::absolute(path).lexically_normal().string();
+}
+
+}  // namespace
+
+fs::path run_of(const fs::path& checkpoint) {
+  return fs::canonical(checkpoint).parent_path().parent_path();
+}
+
+bool holds_run(const fs::path& directory) {
+  const fs::path metrics = directory / "metrics.jsonl";
+  return !CheckpointStore(directory / "checkpoints").list().empty() ||
+         (fs::is_regular_file(metrics) && fs::file_size(metrics) > 0);
+}
+
+void refuse_to_write_over(const fs::path& directory) {
+  normball::detail::invalid(
+      "train", directory.string(),
+      " already holds a run; --resume goes on with it, --name starts another one");
+}
+
+StartingPoint find_starting_point(const Config& config, const fs::path& directory) {
+  const std::string& resume = config.run.resume;
+  if (resume == "auto") return newest_of_own(directory);
+  auto start = resume == "never" ? StartingPoint{} : named(resume);
+  if (start.checkpoint) {
+    std::error_code ignored;
+    start.own = fs::equivalent(run_of(start.checkpoint->path), directory, ignored);
+    start.origin = start.own ? origin_of(directory) : absolute(start.checkpoint->path.string());
+  }
+  if (!start.own && holds_run(directory)) refuse_to_write_over(directory);
+  return start;
+}
+
+Config as_recorded(Config config, const std::string& origin) {
+  for (std::string* path : {&config.data.path, &config.data.validation, &config.data.bpe}) {
+    if (!path->empty() && is_there(*path)) *path = absolute(*path);
+  }
+  config.run.resume = origin;
+  return config;
+}
+
+Config configuration_of(const fs::path& directory, std::span<const std::string> settings,
+                        const fs::path& recorded_in) {
+  Config config = stored_config(directory, settings);
+  const fs::path then =
+      recorded_in.empty() ? fs::path(config.run.dir) / config.run.name : recorded_in;
+  for (std::string* path : {&config.data.path, &config.data.validation, &config.data.bpe}) {
+    if (path->empty() || is_there(*path)) continue;
+    const fs::path relative = fs::path(*path).lexically_relative(then);
+    const fs::path moved = (fs::absolute(directory) / relative).lexically_normal();
+    if (!relative.empty() && is_there(moved)) *path = moved.string();
+  }
+  return config;
+}
+
+}  // namespace normball::run

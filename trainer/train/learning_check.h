@@ -1,0 +1,39 @@
+// Whether a run that took all its steps has learned anything, as far as numbers can tell.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "trainer/models/model.h"
+#include "trainer/run/config.h"
+#include "trainer/train/evaluation.h"
+
+namespace normball::trainer {
+
+class LearningCheck {
+ public:
+  // Of a run of so many steps; `first_loss` where an earlier process took the first one.
+  explicit LearningCheck(std::int64_t steps, std::optional<double> first_loss = {});
+
+  // Step numbers count from 1.
+  void trained(std::int64_t step, double loss);
+  std::optional<double> first_loss() const { return first_loss_; }
+
+  struct Verdict {
+    bool diverged = false;  // the weights are of no use
+    std::string text = {};  // what was measured; empty where all is well
+  };
+  // The loss of the first step is compared with the mean over the last tenth of the run, at least
+  // ten steps: what is shorter is not judged by its loss.
+  Verdict judge(const run::Config& config, const Model& model,
+                const std::optional<Evaluation>& evaluation) const;
+
+ private:
+  std::int64_t steps_, window_;
+  std::optional<double> first_loss_;
+  double late_sum_ = 0;
+  std::int64_t late_count_ = 0;
+};
+
+}  // namespace normball::trainer
