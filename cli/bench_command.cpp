@@ -1,5 +1,4 @@
 // `normball bench`: LMOs by shape and solver, steps by model, beside the machine's limits.
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -7,6 +6,7 @@
 
 #include "benchmarks/measure.h"
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "cli/table.h"
 #include "normball/error.h"
 #include "normball/kernels.h"
@@ -44,20 +44,13 @@ class Bench {
     for (const auto& solver : options_.solvers) parse_polar_solver(solver);
     for (const auto& norm : options_.norms) parse_norm(norm);
     for (const auto& model : options_.models) benchmarks::parameter_set(model);
-    std::ofstream file;
-    if (!options_.json_file.empty()) {
-      file.open(options_.json_file);
-      if (!file) detail::invalid("bench", "cannot write '", options_.json_file, "'");
-    }
+    OutputFile file("bench", options_.json_file);
     measure_limits();
     measure_lmos();
     measure_passes();
     measure_steps();
-    if (file.is_open()) {
-      file << result_.dump(2) << '\n';
-      if (!file.flush()) detail::invalid("bench", "cannot write '", options_.json_file, "'");
-      std::cout << "\nwritten to " << options_.json_file << '\n';
-    }
+    file.write(result_.dump(2) + '\n');
+    if (!options_.json_file.empty()) std::cout << "\nwritten to " << options_.json_file << '\n';
   }
 
  private:

@@ -1,6 +1,5 @@
 // `normball bench train`: training steps, in turn with the same ones in PyTorch.
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include "benchmarks/measure.h"
 #include "benchmarks/training_task.h"
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "cli/table.h"
 #include "normball/error.h"
 #include "normball/parallel.h"
@@ -118,11 +118,7 @@ void compare(Options options) {
                     "' here; start from the source directory, name it with --peer, or leave "
                     "PyTorch out with --alone");
   }
-  std::ofstream file;
-  if (!options.json_file.empty()) {
-    file.open(options.json_file);
-    if (!file) detail::invalid("bench train", "cannot write '", options.json_file, "'");
-  }
+  OutputFile file("bench train", options.json_file);
   std::cout << "Training steps with " << options.threads
             << (options.threads == 1 ? " thread" : " threads") << ", float32, best of "
             << options.rounds << (options.alone ? "" : ", in turn with PyTorch's")
@@ -142,10 +138,8 @@ void compare(Options options) {
     results["steps"].push_back(measure(name, options, table));
   }
   table.print(std::cout);
-  if (file.is_open()) {
-    file << results.dump(2) << '\n';
-    if (!file.flush()) detail::invalid("bench train", "cannot write '", options.json_file, "'");
-  }
+  file.write(results.dump(2) + '\n');
+  if (!options.json_file.empty()) std::cout << "\nwritten to " << options.json_file << '\n';
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <iostream>
 #include <memory>
 #include <thread>
@@ -14,6 +13,8 @@
 #include "trainer/data/image_set.h"
 #include "trainer/data/prepare.h"
 #include "trainer/data/token_shard.h"
+#include "trainer/run/stop_signal.h"
+#include "trainer/run/terminal.h"
 
 namespace normball::cli {
 namespace {
@@ -44,7 +45,8 @@ class Progress {
     }
     std::string bar;
     for (int i = 0; i < 30; ++i) bar += i < percent * 30 / 100 ? "█" : "░";
-    std::cerr << "\r\x1b[K" << bar << "  " << text << (done == all ? "\n" : "") << std::flush;
+    std::cerr << "\r\x1b[K" << run::cut_to_width(bar + "  " + text, run::terminal_columns() - 1)
+              << (done == all ? "\n" : "") << std::flush;
   }
 
   double seconds() const {
@@ -53,19 +55,17 @@ class Progress {
   }
 
  private:
-  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  bool terminal_ = run::can_redraw(STDERR_FILENO);
   int shown_ = -1;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-volatile std::sig_atomic_t interrupted = 0;
-
 void run_prepare(const Options& options) {
+  const run::StopSignals signals;
+  const run::StopWish stop;
   Progress progress;
-  std::signal(SIGINT, [](int) { interrupted = 1; });
-  std::signal(SIGTERM, [](int) { interrupted = 1; });
   const ShardDescription result = prepare(options.prepare, [&](auto done, auto all) {
-    if (interrupted) throw std::runtime_error("[prepare] interrupted; nothing was written");
+    if (stop.requested()) throw std::runtime_error("[prepare] interrupted; nothing was written");
     progress(done, all);
   });
   std::cout << "written to " << options.prepare.out << " in "

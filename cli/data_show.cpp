@@ -1,11 +1,7 @@
 // `normball data show`: what a data set contains, for people.
 #include "cli/data_show.h"
 
-#include <unistd.h>
-#include <utf8proc.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <iomanip>
 #include <iostream>
 
@@ -15,6 +11,7 @@
 #include "trainer/data/idx.h"
 #include "trainer/data/image_set.h"
 #include "trainer/data/token_data.h"
+#include "trainer/run/terminal.h"
 
 namespace normball::cli {
 namespace {
@@ -23,31 +20,15 @@ using namespace data;
 
 constexpr std::int64_t excerpt_tokens = 160;
 
-bool use_color() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr; }
-
-// Nothing of a data file may control the terminal: what is not printable UTF-8 is escaped.
+// In one line, where new lines show as a sign.
 std::string printable(std::string_view text, std::string_view new_line = "⏎") {
   std::string out;
-  while (!text.empty()) {
-    utf8proc_int32_t c = 0;
-    const auto size = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                                       static_cast<utf8proc_ssize_t>(text.size()), &c);
-    const auto length = static_cast<size_t>(std::max<utf8proc_ssize_t>(size, 1));
-    const auto category = size > 0 ? utf8proc_category(c) : UTF8PROC_CATEGORY_CN;
-    const bool control = category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
-                         category == UTF8PROC_CATEGORY_CN;
-    if (text[0] == '\n') {
+  for (const char c : run::printable(text)) {
+    if (c == '\n') {
       out += new_line;
-    } else if (!control) {
-      out += text.substr(0, length);
     } else {
-      for (const char byte : text.substr(0, length)) {
-        constexpr std::string_view digits = "0123456789abcdef";
-        const auto value = static_cast<unsigned char>(byte);
-        out += {'\\', 'x', digits[value >> 4], digits[value & 15]};
-      }
+      out += c;
     }
-    text.remove_prefix(length);
   }
   return out;
 }
@@ -85,7 +66,7 @@ void show_images(const ImageData& data) {
     std::cout << (i > 0 ? ", " : " ") << label;
     if (!data.class_names.empty()) std::cout << " (" << data.class_names[label] << ')';
   }
-  std::cout << "\n\n" << draw_images(data.train, first, use_color());
+  std::cout << "\n\n" << draw_images(data.train, first, run::shows_colors());
 }
 
 void show_idx(const std::string& path) {
@@ -96,7 +77,7 @@ void show_idx(const std::string& path) {
     std::cout << "\nThe first images:\n\n";
     std::vector<std::int64_t> first;
     for (std::int64_t i = 0; i < std::min<std::int64_t>(3, images.count); ++i) first.push_back(i);
-    std::cout << draw_images(images, first, use_color());
+    std::cout << draw_images(images, first, run::shows_colors());
     return;
   }
   std::cout << "The first elements:";

@@ -3,17 +3,19 @@
 
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <iostream>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "cli/table.h"
 #include "lab/picture.h"
 #include "lab/report.h"
 #include "lab/statement.h"
 #include "normball/error.h"
 #include "normball/parallel.h"
+#include "trainer/run/file_system.h"
+#include "trainer/run/terminal.h"
 
 namespace normball::cli {
 namespace {
@@ -30,18 +32,6 @@ struct Options {
   int steps = 300;
 };
 
-std::ofstream open_for_writing(const std::string& name) {
-  std::ofstream file(name);
-  if (!file) throw CLI::ValidationError("[lab] cannot write '" + name + "'");
-  return file;
-}
-
-void write(std::ofstream file, const std::string& name, const std::string& text) {
-  file << text;
-  if (!file.flush()) detail::invalid("lab", "cannot write '", name, "'");
-  std::cout << "written to " << name << '\n';
-}
-
 // What the user named wrong is misuse of the command line (exit code 2), not a failed inequality.
 template <class Body>
 auto named_by_user(const Body& body) {
@@ -49,7 +39,19 @@ auto named_by_user(const Body& body) {
     return body();
   } catch (const std::invalid_argument& error) {
     throw CLI::ValidationError(error.what());
+  } catch (const run::FileError& error) {
+    throw CLI::ValidationError(error.what());
   }
+}
+
+OutputFile open_for_writing(const std::string& name) {
+  return named_by_user([&] { return OutputFile("lab", name); });
+}
+
+void write(OutputFile& file, const std::string& name, const std::string& text) {
+  if (name.empty()) return;
+  file.write(text);
+  std::cout << "written to " << name << '\n';
 }
 
 void list() {
@@ -69,7 +71,7 @@ void list() {
 // A line that is rewritten on a terminal; every tenth job as a line elsewhere.
 class Progress {
  public:
-  explicit Progress(size_t jobs) : jobs_(jobs), terminal_(isatty(STDERR_FILENO) != 0) {}
+  explicit Progress(size_t jobs) : jobs_(jobs), terminal_(run::can_redraw(STDERR_FILENO)) {}
 
   void operator()(size_t done, const Job& job) const {
     const std::string count = std::to_string(done) + "/" + std::to_string(jobs_);
@@ -80,7 +82,8 @@ class Progress {
       const size_t full = done * width / jobs_;
       std::string bar;
       for (size_t i = 0; i < width; ++i) bar += i < full ? "█" : "░";
-      std::cerr << "\r\x1b[K" << bar << ' ' << count << "  " << what << std::flush;
+      const std::string line = bar + ' ' + count + "  " + what;
+      std::cerr << "\r\x1b[K" << run::cut_to_width(line, run::terminal_columns() - 1) << std::flush;
       if (done == jobs_) std::cerr << "\r\x1b[K" << std::flush;
     } else if (done % 50 == 0 || done == jobs_) {
       std::cerr << count << ' ' << what << '\n';
@@ -110,9 +113,8 @@ void print(const std::vector<Row>& rows) {
 void run_statements(const Options& options) {
   const auto all = statements();
   const auto jobs = named_by_user([&] { return plan(all, options.filter); });
-  std::ofstream json, html;
-  if (!options.json_file.empty()) json = open_for_writing(options.json_file);
-  if (!options.html_file.empty()) html = open_for_writing(options.html_file);
+  OutputFile json = open_for_writing(options.json_file);
+  OutputFile html = open_for_writing(options.html_file);
 
   const int threads = options.threads > 0 ? options.threads : default_threads();
   const auto begin = std::chrono::steady_clock::now();
@@ -127,22 +129,18 @@ void run_statements(const Options& options) {
   }
   const Summary summary = summarize(rows, seconds.count());
   std::cout << '\n' << to_text(summary);
-  if (json.is_open())
-    write(std::move(json), options.json_file, to_json(rows, summary, options.settings));
-  if (html.is_open())
-    write(std::move(html), options.html_file, to_html(all, rows, summary, options.settings));
+  write(json, options.json_file, to_json(rows, summary, options.settings));
+  write(html, options.html_file, to_html(all, rows, summary, options.settings));
   if (summary.failed > 0) throw CLI::RuntimeError(1);
 }
 
 void draw(const Options& options) {
   const auto problem =
       named_by_user([&] { return make_problem(options.problem, make_space(options.norm)); });
-  std::ofstream svg;
-  if (!options.svg_file.empty()) svg = open_for_writing(options.svg_file);
+  OutputFile svg = open_for_writing(options.svg_file);
   const Picture picture = named_by_user([&] { return race(*problem, options.steps); });
-  const bool color = isatty(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;
-  std::cout << picture.text << '\n' << to_terminal(picture.figure, 84, 20, color);
-  if (svg.is_open()) write(std::move(svg), options.svg_file, to_svg(picture.figure));
+  std::cout << picture.text << '\n' << to_terminal(picture.figure, 84, 20, run::shows_colors());
+  write(svg, options.svg_file, to_svg(picture.figure));
 }
 
 void add_run_options(CLI::App& command, const std::shared_ptr<Options>& options) {

@@ -1,5 +1,10 @@
 // The command line `normball`.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -21,9 +26,16 @@ void check_command(const CLI::App& app, std::string_view given) {
   throw CLI::ValidationError(normball::unknown_name("command", given, known));
 }
 
-}  // namespace
+// A file opened later must not take the place of a stream that the parent process had closed: what
+// is printed would end up in it. Writing to this standard output fails.
+void open_closed_streams() {
+  constexpr int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", modes[stream]);
+  }
+}
 
-int main(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   CLI::App app{"Optimizers that step on norm balls"};
   app.set_version_flag("--version", normball_version());
   app.require_subcommand(1);
@@ -46,8 +58,27 @@ int main(int argc, char** argv) {
     return error.get_exit_code();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::ios_base::failure&) {  // of std::cout: no other stream throws
+    throw;
   } catch (const std::exception& error) {
     std::cerr << "normball: " << error.what() << '\n';
+    return 1;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  open_closed_streams();
+  std::cout.exceptions(std::ios::badbit);
+  try {
+    const int code = run_command(argc, argv);
+    std::cout.flush();
+    return code;
+  } catch (const std::ios_base::failure&) {
+    const int error = errno;
+    std::cout.exceptions(std::ios::goodbit);  // it is flushed once more at the end
+    std::cerr << "normball: standard output cannot be written: " << std::strerror(error) << '\n';
     return 1;
   }
 }

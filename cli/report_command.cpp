@@ -1,12 +1,13 @@
 // `normball report RUN...`: one page with the curves and results of one or several runs.
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <span>
 
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "cli/table.h"
-#include "trainer/run/atomic_file.h"
 #include "trainer/run/report.h"
 
 namespace normball::cli {
@@ -28,50 +29,89 @@ Result result_of(const run::RunData& data, const std::string& curve, const char*
   const auto found = data.curves.find(curve);
   if (found == data.curves.end() || found->second.empty()) return {};
   const std::span points = found->second;
-  const auto [low, high] = std::ranges::minmax(points, {}, &run::CurvePoint::value);
+  double best = NAN;
+  for (const auto& [step, seconds, value] : points) {
+    if (std::isfinite(value) && !(largest ? value <= best : value >= best)) best = value;
+  }
   const auto half = points.subspan(points.size() / 2);
   double sum = 0;
   for (const auto& point : half) sum += point.value;
   return {.last = format(pattern, factor * points.back().value),
-          .best = format(pattern, factor * (largest ? high : low).value),
+          .best = format(pattern, factor * best),
           .mean = format(pattern, factor * sum / static_cast<double>(half.size()))};
 }
 
-// The same results as on the page, side by side.
+bool has(const run::RunData& data, const char* curve) { return data.curves.contains(curve); }
+
+// The same results as on the page, side by side: by accuracy where a run has one, else by its
+// validation loss.
 void print_results(const std::vector<run::RunData>& runs) {
-  const bool accuracy = std::ranges::any_of(
-      runs, [](const run::RunData& data) { return data.curves.contains("val_accuracy"); });
+  const bool accuracies =
+      std::ranges::any_of(runs, [](const run::RunData& data) { return has(data, "val_accuracy"); });
+  const bool losses = !accuracies || std::ranges::any_of(runs, [](const run::RunData& data) {
+    return has(data, "val_loss") && !has(data, "val_accuracy");
+  });
   std::vector<std::string> header = {"run", "lr", "steps"};
-  if (accuracy) header.emplace_back("accuracy");
-  header.insert(header.end(), {accuracy ? "best" : "best val loss", "mean of 2nd half", "val loss",
-                               "train loss", "seconds"});
+  const auto add_header = [&](const auto&... text) { (header.emplace_back(text), ...); };
+  if (accuracies) add_header("accuracy", "best", "mean of 2nd half");
+  add_header("val loss");
+  if (losses) add_header("best val loss", "mean of 2nd half");
+  add_header("train loss", "seconds");
   Table table(header);
   for (const auto& data : runs) {
     const auto setting = data.settings.find("lr");
-    const Result loss = result_of(data, "val_loss", "%.4f", 1, false);
-    const Result result = accuracy ? result_of(data, "val_accuracy", "%.2f %%", 100, true) : loss;
     std::vector<std::string> row = {data.name,
                                     setting == data.settings.end() ? "-" : setting->second,
                                     std::to_string(data.steps)};
-    if (accuracy) row.push_back(result.last);
-    row.insert(row.end(),
-               {result.best, result.mean, loss.last, result_of(data, "loss", "%.4f", 1, false).last,
-                data.seconds ? format("%.0f", *data.seconds) : "-"});
+    const auto add = [&](const auto&... text) { (row.push_back(text), ...); };
+    const Result accuracy = result_of(data, "val_accuracy", "%.2f %%", 100, true);
+    const Result loss = result_of(data, "val_loss", "%.4f", 1, false);
+    if (accuracies) add(accuracy.last, accuracy.best, accuracy.mean);
+    add(loss.last);
+    if (losses) add(loss.best, loss.mean);
+    add(result_of(data, "loss", "%.4f", 1, false).last,
+        data.seconds ? format("%.0f", *data.seconds) : "-");
     table.add(std::move(row));
   }
   table.print(std::cout);
+  for (const auto& data : runs) {
+    for (const auto& remark : data.remarks) {
+      std::cout << "  " << data.name << ": " << remark << '\n';
+    }
+  }
+}
+
+// Those that can be read; of the others, the reasons.
+std::vector<run::RunData> read_runs(const std::vector<std::string>& directories,
+                                    std::vector<std::string>& reasons) {
+  std::vector<run::RunData> runs;
+  for (const auto& directory : directories) {
+    try {
+      runs.push_back(run::read_run(directory));
+    } catch (const std::exception& error) {
+      reasons.emplace_back(error.what());
+    }
+  }
+  run::tell_apart(runs);
+  return runs;
 }
 
 void write_report(const Options& options) {
-  std::vector<run::RunData> runs;
-  for (const auto& directory : options.runs) runs.push_back(run::read_run(directory));
-  std::filesystem::path out = options.out;
-  if (out.empty()) {
-    out = runs.size() == 1 ? std::filesystem::path(options.runs[0]) / "report.html" : "report.html";
+  std::vector<std::string> reasons;
+  const auto runs = read_runs(options.runs, reasons);
+  for (const auto& reason : reasons) {
+    std::cerr << "normball: " << (runs.empty() ? "" : "left out: ") << reason << '\n';
   }
-  run::write_file_atomically(run::FileSystem::real(), out, run::report_page(runs));
-  print_results(runs);
-  std::cout << "\nThe curves: " << out.string() << '\n';
+  if (!runs.empty()) {
+    std::string out = options.out;
+    if (out.empty()) {
+      out = options.runs.size() == 1 ? options.runs[0] + "/report.html" : "report.html";
+    }
+    OutputFile("report", out).write(run::report_page(runs));
+    print_results(runs);
+    std::cout << "\nThe curves: " << out << '\n';
+  }
+  if (!reasons.empty()) throw CLI::RuntimeError(1);
 }
 
 }  // namespace
@@ -79,7 +119,11 @@ void write_report(const Options& options) {
 void add_report_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* report = app.add_subcommand("report", "One self-contained HTML page that compares runs");
-  report->add_option("runs", options->runs, "Run directories, e.g. runs/demo")->required();
+  report
+      ->add_option("runs", options->runs,
+                   "Run directories, e.g. runs/demo; one that cannot be read is named and left out "
+                   "(exit code 1)")
+      ->required();
   report->add_option(
       "--out", options->out,
       "The page (default: report.html in the run's directory; with several runs, here)");

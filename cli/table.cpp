@@ -1,6 +1,7 @@
 #include "cli/table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace normball::cli {
@@ -36,7 +37,8 @@ void Table::print(std::ostream& out, Align align) const {
 }
 
 std::string format(const char* pattern, double value) {
-  char buffer[64];
+  char buffer[512];                                      // %f of the largest double has 309 digits
+  if (std::isnan(value)) value = std::abs(value);        // not "-nan"
   std::snprintf(buffer, sizeof buffer, pattern, value);  // NOLINT: patterns are ours
   return buffer;
 }

@@ -8,6 +8,8 @@
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "normball/error.h"
+#include "trainer/run/stop_signal.h"
+#include "trainer/run/terminal.h"
 #include "trainer/train/sample.h"
 #include "trainer/train/stored_run.h"
 #include "trainer/train/tensor_memory.h"
@@ -44,6 +46,7 @@ std::string result_text(const trainer::Evaluation& evaluation) {
 }
 
 void train(const TrainCommand& command) {
+  const run::StopSignals signals;
   auto config = run::load_config(command.config, command.settings);
   if (!command.name.empty()) {
     config.run.name = command.name;
@@ -58,7 +61,7 @@ void train(const TrainCommand& command) {
     std::cout << trainer.explain() << "\nNothing was trained or written (--dry-run).\n";
     return;
   }
-  run::Progress progress(std::cerr, isatty(STDERR_FILENO) != 0);
+  run::Progress progress(std::cerr, run::can_redraw(STDERR_FILENO));
   const auto result = trainer.run(progress);
   std::cout << (result.finished ? "finished" : "stopped") << " after step " << result.step << " of "
             << trainer.steps() << " in " << run::duration_text(result.seconds);
@@ -66,6 +69,7 @@ void train(const TrainCommand& command) {
   if (result.evaluation) std::cout << ": " << result_text(*result.evaluation);
   std::cout << "\n" << trainer.directory().string() << '\n';
   if (!result.finished) std::cout << "go on with: --resume\n";
+  std::cout << std::flush;  // before a closed pipe ends the process
   if (result.verdict.diverged) {
     throw std::runtime_error(detail::message("train", "the run diverged: ", result.verdict.text));
   }
@@ -91,9 +95,18 @@ void sample(const StoredCommand& command) {
                                   .length = command.length,
                                   .temperature = command.temperature,
                                   .top_k = command.top_k};
+  // A file gets the bytes as they are; a terminal must not be controlled by them.
+  const bool terminal = isatty(STDOUT_FILENO) != 0;
+  run::PrintablePieces pieces;
   trainer::generate_text(*stored.gpt, stored.tokenizer, options, command.seed,
-                         [](std::string_view piece) { std::cout << piece << std::flush; });
-  std::cout << '\n';
+                         [&](std::string_view piece) {
+                           if (terminal) {
+                             std::cout << pieces.add(piece) << std::flush;
+                           } else {
+                             std::cout << piece << std::flush;
+                           }
+                         });
+  std::cout << pieces.finish() << '\n';
 }
 
 CLI::Option* add_settings(CLI::App& command, std::vector<std::string>& settings) {

@@ -2,7 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "normball/error.h"
 
 namespace normball {
 namespace {
@@ -13,17 +19,35 @@ struct Variant {
   const Kernels<double>* twice;
 };
 
-Variant choose_variant() {
+// The variants this processor can run, the fastest first.
+std::vector<Variant> possible_variants() {
+  std::vector<Variant> possible;
 #ifdef NORMBALL_X86_VARIANTS
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) {
-    return {"avx512", &detail::kernels_avx512_float(), &detail::kernels_avx512_double()};
+    possible.push_back(
+        {"avx512", &detail::kernels_avx512_float(), &detail::kernels_avx512_double()});
   }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return {"avx2", &detail::kernels_avx2_float(), &detail::kernels_avx2_double()};
+    possible.push_back({"avx2", &detail::kernels_avx2_float(), &detail::kernels_avx2_double()});
   }
 #endif
-  return {"generic", &detail::kernels_generic_float(), &detail::kernels_generic_double()};
+  possible.push_back(
+      {"generic", &detail::kernels_generic_float(), &detail::kernels_generic_double()});
+  return possible;
+}
+
+// The environment variable NORMBALL_KERNELS makes a processor pretend to be a lesser one.
+Variant choose_variant() {
+  const auto possible = possible_variants();
+  const char* wanted = std::getenv("NORMBALL_KERNELS");
+  if (wanted == nullptr || *wanted == '\0') return possible.front();
+  std::string allowed;
+  for (const auto& variant : possible) {
+    if (variant.name == std::string_view(wanted)) return variant;
+    allowed += (allowed.empty() ? "" : ", ") + std::string(variant.name);
+  }
+  detail::invalid("kernels", "NORMBALL_KERNELS is '", wanted, "'; this processor has ", allowed);
 }
 
 const Variant& variant() {

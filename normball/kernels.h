@@ -9,7 +9,8 @@
 
 namespace normball {
 
-// The fastest variant this processor can run.
+// The fastest variant this processor can run, or the one that the environment variable
+// NORMBALL_KERNELS names.
 template <class T>
 const Kernels<T>& kernels();
 

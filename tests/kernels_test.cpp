@@ -46,6 +46,17 @@ class KernelVariants : public ::testing::Test {};
 using Types = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(KernelVariants, Types);
 
+// tests/CMakeLists.txt runs this once for each name.
+TEST(KernelVariant, IsTheOneThatTheEnvironmentNames) {
+  const char* wanted = std::getenv("NORMBALL_KERNELS");
+  const std::string_view known[] = {"avx512", "avx2", "generic"};
+  if (wanted != nullptr && std::ranges::find(known, wanted) == std::end(known)) {
+    expect_invalid([] { kernel_variant(); }, {"NORMBALL_KERNELS", wanted, "generic"});
+  } else {
+    EXPECT_EQ(kernel_variant(), std::string(wanted == nullptr ? kernel_variant() : wanted));
+  }
+}
+
 TYPED_TEST(KernelVariants, AgreeWithPlainLoopsAtEveryLength) {
   using T = TypeParam;
   const double eps = static_cast<double>(std::numeric_limits<T>::epsilon());

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "trainer/run/progress.h"
+#include "trainer/run/terminal.h"
 
 namespace normball::run {
 namespace {
@@ -77,8 +78,8 @@ TEST(Progress, LineDoesNotShiftWhileStepsGrow) {
 TEST(Progress, PlainLineIsAscii) {
   const auto line = plain_line(example());
   EXPECT_EQ(line,
-            "step 1234/5100 loss 3.28125 lr 0.00036 s 612.34 eta 600 clipped 62% val loss 3.3 123k "
-            "tokens/s ETA 1:02:05");
+            "step 1234/5100 loss 3.28125 lr 0.00036 s 612.34 eta 600 clipped 62% 123k tokens/s "
+            "ETA 1:02:05");
   for (const char c : line) EXPECT_LT(static_cast<unsigned char>(c), 128);
 }
 
@@ -103,9 +104,52 @@ TEST(Progress, PipedOutputHasOnlyPlainLines) {
     Progress progress(out, false);
     progress.update(example(), true);
     progress.update(example(), false);
+    progress.evaluated(example());
     progress.print("saved");
   }
-  EXPECT_EQ(out.str(), plain_line(example()) + "\nsaved\n");
+  EXPECT_EQ(out.str(), plain_line(example()) + "\nstep 1234/5100 val loss 3.3\nsaved\n");
+}
+
+TEST(Progress, ANewValidationShowsAtOnce) {
+  std::ostringstream out;
+  Progress progress(out, true);
+  auto snapshot = example();
+  progress.update(snapshot, false);
+  snapshot.validation = 3.125;
+  progress.evaluated(snapshot);
+  EXPECT_NE(out.str().find("val loss 3.1250"), std::string::npos) << out.str();
+}
+
+TEST(Progress, PrintedTextCannotControlTheTerminal) {
+  std::ostringstream out;
+  Progress progress(out, false);
+  progress.print("a\033[31mred\a\n\tb");
+  EXPECT_EQ(out.str(), "a\\x1b[31mred\\x07\n\tb\n");
+}
+
+TEST(Terminal, OnlyPrintableTextStays) {
+  EXPECT_EQ(printable("ü × 水\n\t."), "ü × 水\n\t.");
+  EXPECT_EQ(printable(std::string_view("\0\x1b\x7f\r", 4)), "\\x00\\x1b\\x7f\\x0d");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "1m \xff \xe2\x80\xae"),
+            "\\xc2\\x9b1m \\xff \\xe2\\x80\\xae");
+}
+
+// However a text is cut into pieces, all of them together are the same.
+TEST(Terminal, PiecesMayEndInsideACharacter) {
+  const std::string text = "aü×水🎈\x1b\xf0\x9f\xff\xe6\xb0";
+  for (size_t size = 1; size < 6; ++size) {
+    PrintablePieces pieces;
+    std::string out;
+    for (size_t at = 0; at < text.size(); at += size) out += pieces.add(text.substr(at, size));
+    EXPECT_EQ(out + pieces.finish(), printable(text)) << size;
+  }
+}
+
+TEST(Terminal, CutsAtCharacters) {
+  EXPECT_EQ(cut_to_width("aü水b", 3), "aü水");
+  EXPECT_EQ(cut_to_width("aü水b", 9), "aü水b");
+  EXPECT_EQ(cut_to_width("aü", -1), "");
 }
 
 TEST(Progress, TerminalRedrawsOneLineAndKeepsItBelowOtherText) {

@@ -80,11 +80,22 @@ TEST(Report, MissingPiecesAreErrorsOrRemarks) {
   expect_error<std::runtime_error>([&] { read_run(scratch.path()); },
                                    {"[report]", "has no metrics.jsonl"});
   write(scratch / "metrics.jsonl", "");
-  expect_error<std::runtime_error>([&] { read_run(scratch.path()); }, {"[report]", "no lines yet"});
+  const auto started = read_run(scratch.path());
+  EXPECT_EQ(started.steps, 0);
+  EXPECT_EQ(started.remarks.at(0), "no step is logged yet");
   write(scratch / "metrics.jsonl", "{\"step\": 1, \"loss\": 1}\n");
   const auto run = read_run(scratch.path());
   ASSERT_EQ(run.remarks.size(), 1u);
   EXPECT_NE(run.remarks[0].find("config.toml"), std::string::npos);
+}
+
+TEST(Report, EqualNamesAreToldApart) {
+  std::vector<RunData> runs(6);
+  const char* paths[] = {"/x/a/demo", "/x/b/demo", "/y/b/demo", "/x/other", "/x/other", "/demo"};
+  for (size_t i = 0; i < runs.size(); ++i) runs[i].directory = paths[i];
+  tell_apart(runs);
+  const char* names[] = {"a/demo", "x/b/demo", "y/b/demo", "other", "other (2)", "/demo"};
+  for (size_t i = 0; i < runs.size(); ++i) EXPECT_EQ(runs[i].name, names[i]);
 }
 
 TEST(Report, ThinningKeepsOrderExtremesAndGaps) {
@@ -111,12 +122,13 @@ TEST(Report, PageHoldsTheDataAndNamesCannotBreakIt) {
   run.name = "</script><script>alert(1)</script> & \"ü\"";
   run.steps = 3;
   run.curves["loss"] = {{1, 0.5, 2.25}, {2, NAN, NAN}};
-  const std::vector<RunData> runs = {run, run};
+  std::vector<RunData> runs = {run, run};
+  runs[1].name += " (2)";
   const auto page = report_page(runs);
   const auto data = embedded(page);
   ASSERT_EQ(data.size(), 2u);
   EXPECT_EQ(data[0]["name"], run.name);
-  EXPECT_EQ(data[1]["name"], run.name + " (2)");  // told apart
+  EXPECT_EQ(data[1]["name"], run.name + " (2)");
   EXPECT_EQ(data[0]["curves"]["loss"]["value"], nlohmann::json::parse("[2.25, null]"));
   EXPECT_EQ(page.find("alert(1)</script>"), std::string::npos);
   // Self-contained: nothing is loaded from elsewhere.

@@ -38,25 +38,26 @@ class Interruptions:
                 return True
         return process.wait(self.random.uniform(0, self.training))
 
-    def _interrupt(self, count, sent, check):
+    def _interrupt(self, count, signals, check, environments=({},)):
         """Signals until `count` of them met a process. Each run is resumed until it is complete,
         and must then be the one that was never interrupted."""
         met = chains = 0
         while met < count:
-            name = f"{sent.name.lower()}-{chains}"
+            name = f"{signals[0].name.lower()}-{chains}"
             chains += 1
             while True:
-                process = self.runs.start(name, STEPS)
+                process = self.runs.start(name, STEPS,
+                                          environment=self.random.choice(environments))
                 if met >= count or self._ends_before_a_moment(process):
                     process.wait()
                     require(process.code == 0, "not resumed:", process)
                     ended = True
                 else:
-                    asked = time.monotonic()
+                    asked, sent = time.monotonic(), self.random.choice(signals)
                     process.popen.send_signal(sent)
                     process.wait()
                     met += 1
-                    ended = check(process, name, time.monotonic() - asked)
+                    ended = check(process, name, sent, time.monotonic() - asked)
                 require("passed over" not in process.errors, "a checkpoint was damaged:", process)
                 if ended:
                     break
@@ -67,7 +68,7 @@ class Interruptions:
     def kills(self, count):
         training = 0
 
-        def check(process, name, _):
+        def check(process, *_):
             nonlocal training
             training += in_training(process)
             if process.code == 0:  # it ended just before
@@ -75,18 +76,21 @@ class Interruptions:
             require(process.code == -signal.SIGKILL, "not resumed:", process)
             return False
 
-        met, chains = self._interrupt(count, signal.SIGKILL, check)
+        met, chains = self._interrupt(count, [signal.SIGKILL], check)
         return (f"{met} kills ({training} in training, the others while a process loaded) in {chains} "
                 f"runs of {STEPS} steps; every resume went on bit-exactly")
 
-    def terminations(self, count):
+    def stop_signals(self, count):
+        """Half of the processes run with glibc's checks of the heap."""
         slowest = early = 0
+        environments = [{}, {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3",
+                             "MALLOC_PERTURB_": "165"}]
 
-        def check(process, name, seconds):
+        def check(process, name, sent, seconds):
             nonlocal slowest, early
             slowest = max(slowest, seconds)
             require(seconds < 10, "took", seconds, "seconds to stop:", process)
-            if process.code == -signal.SIGTERM:  # before the first step, or after the last
+            if process.code == -sent:  # before the first step, or after the last
                 require(not in_training(process) or STEPS in self.runs.checkpoints(name),
                         "ended without a checkpoint:", process)
                 early += 1
@@ -96,10 +100,10 @@ class Interruptions:
             require(step in self.runs.checkpoints(name), "no checkpoint of step", step, process)
             return step == STEPS
 
-        met = 0
+        met, signals = 0, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
         while met < count:  # those that a process meets while it loads do not count
             before = early
-            met += self._interrupt(count - met, signal.SIGTERM, check)[0] - (early - before)
+            met += self._interrupt(count - met, signals, check, environments)[0] - (early - before)
         return (f"{met} in training, {early} more while a process loaded; slowest stop "
                 f"{slowest:.2f} s; all resumed bit-exactly")
 

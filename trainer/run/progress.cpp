@@ -1,8 +1,5 @@
 #include "trainer/run/progress.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +7,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "trainer/run/terminal.h"
 
 namespace normball::run {
 namespace {
@@ -37,11 +36,6 @@ double share_of(const Snapshot& s) {
 }
 
 }  // namespace
-
-int display_width(std::string_view text) {
-  return static_cast<int>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
 
 std::string short_count(double value) {
   if (!std::isfinite(value) || value < 0) return "--";
@@ -107,12 +101,7 @@ std::string progress_line(const Snapshot& s, int columns) {
   const int room = columns - width();
   if (room >= 10) line = bar(share_of(s), std::min(room - 4, 30)) + " ";
   for (size_t i = 0; i < parts.size(); ++i) line += (i > 0 ? "  " : "") + parts[i].text;
-  // A terminal narrower than step and loss: cut at a code point.
-  while (display_width(line) > std::max(columns, 0)) {
-    while ((static_cast<unsigned char>(line.back()) & 0xc0) == 0x80) line.pop_back();
-    line.pop_back();
-  }
-  return line;
+  return cut_to_width(std::move(line), columns);  // a terminal narrower than step and loss
 }
 
 std::string plain_line(const Snapshot& s) {
@@ -121,7 +110,6 @@ std::string plain_line(const Snapshot& s) {
   if (s.dual_norm) line += " s " + format("%.6g", *s.dual_norm);
   if (s.eta) line += " eta " + format("%.6g", *s.eta);
   if (s.clipped_share) line += " clipped " + format("%.0f%%", 100 * *s.clipped_share);
-  if (s.validation) line += " " + s.validation_name + " " + format("%.6g", *s.validation);
   return line + " " + short_count(s.items_per_second) + " " + s.items + "/s ETA " +
          duration_text(s.seconds_left);
 }
@@ -141,6 +129,12 @@ void Progress::update(const Snapshot& snapshot, bool log) {
   draw(snapshot);
 }
 
+void Progress::evaluated(const Snapshot& snapshot) {
+  if (terminal_) return draw(snapshot);
+  out_ << "step " << snapshot.step << '/' << snapshot.steps << ' ' << snapshot.validation_name
+       << ' ' << format("%.6g", snapshot.validation.value_or(NAN)) << std::endl;
+}
+
 // Writes over the old line and clears only what sticks out: nothing flickers.
 void Progress::draw(const Snapshot& snapshot) {
   pending_.reset();
@@ -152,7 +146,7 @@ void Progress::draw(const Snapshot& snapshot) {
 
 void Progress::print(const std::string& text) {
   if (!line_.empty()) out_ << "\r\033[K";
-  out_ << text << '\n';
+  out_ << printable(text) << '\n';
   if (!line_.empty()) out_ << line_;
   out_ << std::flush;
 }
@@ -161,11 +155,6 @@ void Progress::finish() {
   if (pending_) draw(*pending_);
   if (!line_.empty()) out_ << std::endl;
   line_.clear();
-}
-
-int terminal_columns() {
-  winsize size{};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 }  // namespace normball::run

@@ -27,18 +27,16 @@ struct Snapshot {
 // At most `columns` wide, for a terminal that knows UTF-8. What matters less is left out where
 // there is little room; step and loss always stay.
 std::string progress_line(const Snapshot& snapshot, int columns);
-// For logs: everything, in fixed order, in ASCII.
+// For logs: all of the training step, in fixed order, in ASCII. A validation has its own line.
 std::string plain_line(const Snapshot& snapshot);
 
 // "1.2k", "35", "2.1M"
 std::string short_count(double value);
 // "42s", "3:05", "1:02:09", "2d 04h"; "--" for what is not known.
 std::string duration_text(double seconds);
-// Columns a text takes on a terminal, one for each code point.
-int display_width(std::string_view text);
 
 // Draws at most ten times a second. Anything else printed meanwhile goes through print(), which
-// keeps the line at the bottom.
+// keeps the line at the bottom and the text from controlling the terminal.
 class Progress {
  public:
   // `terminal`: redraw one line; otherwise a plain line for every update with `log` set.
@@ -48,6 +46,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void update(const Snapshot& snapshot, bool log);
+  void evaluated(const Snapshot& snapshot);  // the validation is new
   void print(const std::string& text);
   void finish();  // leaves the last line standing
 
@@ -60,8 +59,5 @@ class Progress {
   std::optional<Snapshot> pending_;
   std::chrono::steady_clock::time_point last_{};
 };
-
-// The width of the terminal behind standard error; 80 where there is none.
-int terminal_columns();
 
 }  // namespace normball::run

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <sstream>
 
 #include "normball/error.h"
@@ -90,6 +89,16 @@ std::string script_safe(std::string text) {
   return text;
 }
 
+std::string last_parts(const fs::path& path, std::ptrdiff_t count) {
+  const auto all = std::distance(path.begin(), path.end());
+  fs::path result;
+  for (auto part = std::next(path.begin(), std::max<std::ptrdiff_t>(0, all - count));
+       part != path.end(); ++part) {
+    result /= *part;
+  }
+  return result.string();
+}
+
 }  // namespace
 
 RunData read_run(const fs::path& directory) {
@@ -100,15 +109,12 @@ RunData read_run(const fs::path& directory) {
                                   " has no metrics.jsonl; name a run's directory, e.g. runs/demo"));
   }
   RunData run;
-  run.name = fs::absolute(directory).lexically_normal().filename().string();
-  if (run.name.empty()) {  // the path ended with a slash
-    run.name = fs::absolute(directory).lexically_normal().parent_path().filename().string();
-  }
+  run.directory = fs::absolute(directory).lexically_normal();
+  if (!run.directory.has_filename())
+    run.directory = run.directory.parent_path();  // a slash at the end
+  run.name = run.directory.filename().string();
   const Metrics metrics = read_metrics(path);
-  if (metrics.lines.empty()) {
-    throw std::runtime_error(normball::detail::message(
-        "report", path.string(), " has no lines yet; let the run log a step"));
-  }
+  if (metrics.lines.empty()) run.remarks.emplace_back("no step is logged yet");
   if (metrics.cut_off) run.remarks.emplace_back("the last line of metrics.jsonl is cut off");
   double rate_sum = 0, clipped = 0;
   std::int64_t rates = 0, clipped_of = 0;
@@ -148,6 +154,21 @@ RunData read_run(const fs::path& directory) {
   return run;
 }
 
+void tell_apart(std::span<RunData> runs) {
+  std::map<fs::path, int> seen;
+  for (RunData& run : runs) {
+    std::ptrdiff_t parts = 1;
+    const auto is_taken = [&](const RunData& other) {
+      return other.directory != run.directory &&
+             last_parts(other.directory, parts) == last_parts(run.directory, parts);
+    };
+    while (std::ranges::any_of(runs, is_taken)) ++parts;
+    run.name = last_parts(run.directory, parts);
+    const int copy = ++seen[run.directory];
+    if (copy > 1) run.name += " (" + std::to_string(copy) + ")";
+  }
+}
+
 std::vector<CurvePoint> thin(const std::vector<CurvePoint>& points, size_t count) {
   if (points.size() <= count) return points;
   std::vector<CurvePoint> result;
@@ -170,14 +191,7 @@ std::vector<CurvePoint> thin(const std::vector<CurvePoint>& points, size_t count
 
 std::string report_page(std::span<const RunData> runs) {
   Json data = Json::array();
-  std::set<std::string> names;
-  for (const auto& run : runs) {
-    data.push_back(to_json(run));
-    // Two runs of the same name would look like one.
-    for (int copy = 2; !names.insert(data.back()["name"]).second; ++copy) {
-      data.back()["name"] = run.name + " (" + std::to_string(copy) + ")";
-    }
-  }
+  for (const auto& run : runs) data.push_back(to_json(run));
   std::ostringstream out;
   out << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"

@@ -18,7 +18,8 @@ struct CurvePoint {
 
 // What the page shows of a run directory.
 struct RunData {
-  std::string name;
+  std::filesystem::path directory;
+  std::string name;                                       // the directory's
   std::map<std::string, std::string> settings;            // method, lr, ...: from config.toml
   std::map<std::string, std::vector<CurvePoint>> curves;  // loss, val_loss, ... by metric
   std::int64_t steps = 0;
@@ -31,12 +32,17 @@ struct RunData {
   std::vector<std::string> remarks = {};
 };
 
-// Needs metrics.jsonl; a config.toml that is missing or cannot be read is only a remark.
+// Needs metrics.jsonl; that it is still empty, or a config.toml that cannot be read, is only a
+// remark.
 RunData read_run(const std::filesystem::path& directory);
+
+// Names that are the same get as much of their path as tells them apart.
+void tell_apart(std::span<RunData> runs);
 
 // At most `count` points: the extremes of each stretch stay, so that spikes are not lost.
 std::vector<CurvePoint> thin(const std::vector<CurvePoint>& points, size_t count);
 
+// The runs are told apart already.
 std::string report_page(std::span<const RunData> runs);
 
 }  // namespace normball::run

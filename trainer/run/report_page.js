@@ -54,32 +54,32 @@
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const numbers = (run, key) => (run.curves[key] ? run.curves[key].value.filter((v) => v !== null) : []);
 
-  // The metric the runs are judged by: the first that any of them has.
-  const judge = ["val_accuracy", "val_loss", "loss"].find((key) => runs.some((run) => numbers(run, key).length));
-  const higher = judge === "val_accuracy";
-  const show = higher ? percent : (value) => digits(value, 5);
-  const result = runs.map((run) => {
-    const values = numbers(run, judge);
-    if (!values.length) return {last: null, best: null};
-    const best = values.reduce((a, b) => (higher ? Math.max(a, b) : Math.min(a, b)));
-    return {last: values[values.length - 1], best};
+  // What runs are judged by: each by the first of these that it has.
+  const judges = [
+    {key: "val_accuracy", label: "accuracy", show: percent, better: Math.max},
+    {key: "val_loss", label: "val loss", show: (value) => digits(value, 5), better: Math.min},
+    {key: "loss", label: "loss", show: (value) => digits(value, 5), better: Math.min},
+  ];
+  const judgeOf = (run) => judges.find((judge) => numbers(run, judge.key).length);
+  const results = judges.filter((judge) => runs.some((run) => judgeOf(run) === judge)).flatMap((judge) => {
+    const {better, show} = judge, curves = runs.map((run) => numbers(run, judge.key));
+    const column = (word, value) => {
+      const values = curves.map((curve) => (curve.length ? value(curve) : null));
+      const known = values.filter((v) => v !== null), top = known.reduce((a, b) => better(a, b));
+      return {head: word + " " + judge.label, cell: (i) => [show(values[i]), known.length > 1 && values[i] === top ? "best" : null]};
+    };
+    return [column("final", (curve) => curve[curve.length - 1]), column("best", (curve) => curve.reduce((a, b) => better(a, b)))];
   });
-  const top = (field) => {
-    const values = result.map((r) => r[field]).filter((v) => v !== null);
-    return values.length ? values.reduce((a, b) => (higher ? Math.max(a, b) : Math.min(a, b))) : null;
-  };
 
   // ---- the table
-  const label = {val_accuracy: "accuracy", val_loss: "val loss", loss: "loss"}[judge] || "loss";
   const rows = runs.map((run, i) => {
     const set = run.settings, cell = (text, look) => element("td", {class: look}, text);
-    const mark = (field) => (runs.length > 1 && result[i][field] !== null && result[i][field] === top(field) ? "best" : null);
     const box = element("input", {type: "checkbox", checked: "", onchange: () => toggle(i, box.checked)});
     return element("tr", {},
       element("td", {class: "run"}, element("label", {title: "show or hide"}, box, element("span", {class: "swatch"}),
         element("span", {}, run.name))),
       cell((set.method || "–").replaceAll("_", " "), "words"), cell(set.lr || "–"), cell(set.rho || "–"), cell(set.schedule || "–", "words"),
-      cell(show(result[i].last), mark("last")), cell(show(result[i].best), mark("best")),
+      ...results.map((column) => cell(...column.cell(i))),
       run.nonfinite === null ? cell(run.steps.toLocaleString("en"))
         : run.skipped ? element("td", {}, run.steps.toLocaleString("en") + " ",
           element("span", {class: "bad", title: "not finite, the first at step " + run.nonfinite}, run.skipped + " skipped"))
@@ -88,8 +88,8 @@
       element("td", {}, run.throughput === null ? "–" : count(run.throughput) + " ",
         run.throughput === null ? null : element("small", {}, run.items + "/s")));
   });
-  const heads = [["run"], ["method", "words"], ["lr"], ["ρ"], ["schedule", "words"], ["final " + label], ["best " + label],
-    ["steps"], ["clipped"], ["time"], ["throughput"]];
+  const heads = [["run"], ["method", "words"], ["lr"], ["ρ"], ["schedule", "words"],
+    ...results.map((column) => [column.head]), ["steps"], ["clipped"], ["time"], ["throughput"]];
   const table = element("table", {}, element("thead", {}, element("tr", {},
     ...heads.map(([text, look]) => element("th", {class: look || null}, text)))), element("tbody", {}, ...rows));
 
@@ -152,11 +152,20 @@
       return dense ? [line, faint] : [line];
     });
     const axis = () => ({grid: {color: css("--grid"), borderColor: css("--line")}, ticks: {color: css("--soft")}});
+    // A constant curve lies in the middle: the library would show it from -1 to 1.5.
+    const limits = () => {
+      const values = runs.flatMap((run, i) => (state.hidden.has(i) ? [] : numbers(run, metric.key)));
+      const [value] = values;
+      if (own.log || !values.length || values.some((v) => v !== value)) return {};
+      if (value === 0) return {min: 0, max: metric.percent ? 0.1 : 1};
+      const room = 0.1 * Math.abs(value);
+      return {min: value - room, max: metric.percent ? Math.min(1, value + room) : value + room};
+    };
     const scales = () => ({
       x: {type: "linear", ...axis(), min: 0, title: {display: true, text: state.x === "step" ? "step" : "time", color: css("--soft")},
         ticks: {color: css("--soft"), maxRotation: 0, autoSkipPadding: 24,
           callback: (value) => (state.x === "step" ? (value >= 1000 ? count(value) : value) : duration(value))}},
-      y: {type: own.log ? "logarithmic" : "linear", ...axis(),
+      y: {type: own.log ? "logarithmic" : "linear", ...axis(), ...limits(),
         ticks: {color: css("--soft"), maxTicksLimit: 7,
           callback: (value) => (metric.percent ? Number((100 * value).toPrecision(4)) + " %" : digits(value, 4))}},
     });
@@ -168,7 +177,7 @@
         plugins: {
           legend: {display: false},
           tooltip: {
-            itemSort: (a, b) => (higher && metric.percent ? b.parsed.y - a.parsed.y : a.parsed.y - b.parsed.y),
+            itemSort: (a, b) => (metric.percent ? b.parsed.y - a.parsed.y : a.parsed.y - b.parsed.y),
             callbacks: {
               title: (items) => (items.length ? (state.x === "step" ? "step " + items[0].parsed.x.toLocaleString("en")
                 : duration(items[0].parsed.x)) : ""),

@@ -101,6 +101,7 @@ void Recorder::evaluated(std::int64_t step, const Evaluation& evaluation) {
     snapshot_.validation = *evaluation.accuracy;
     snapshot_.validation_name = "val accuracy";
   }
+  progress_.evaluated(snapshot_);
   write(std::move(line));
   restart_rate();
 }

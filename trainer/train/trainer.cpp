@@ -9,11 +9,11 @@
 #include "trainer/models/initialization.h"
 #include "trainer/run/atomic_file.h"
 #include "trainer/run/config_method.h"
+#include "trainer/run/stop_signal.h"
 #include "trainer/train/core_optimizer.h"
 #include "trainer/train/model_builder.h"
 #include "trainer/train/model_state.h"
 #include "trainer/train/sample.h"
-#include "trainer/train/stop_signal.h"
 
 namespace normball::trainer {
 namespace {
@@ -71,11 +71,11 @@ Trainer::Trainer(run::Config config, TrainingOptions options)
 
 // The loop of every method:
 TrainingResult Trainer::run(run::Progress& progress) {
-  const StopSignal stop;
+  const run::StopWish stop;
   open_directory(progress);
   const std::int64_t last =
       options_.stop_after > 0 ? std::min(steps_, step_ + options_.stop_after) : steps_;
-  while (step_ < last && !StopSignal::requested()) {
+  while (step_ < last && !stop.requested()) {
     const Loss loss = accumulate_gradients();
     const StepOutcome outcome = take_step(loss);
     ++step_;

@@ -1,0 +1,48 @@
+#include "cli/output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "trainer/run/atomic_file.h"
+#include "trainer/run/file_system.h"
+
+namespace normball::cli {
+
+using run::FileError;
+using run::FileSystem;
+
+OutputFile::OutputFile(std::string_view command, std::string path)
+    : command_(command), path_(std::move(path)) {
+  if (path_.empty()) return;
+  std::error_code ignored;
+  created_ = !std::filesystem::exists(path_, ignored);
+  file_ = FileSystem::real().open(path_.c_str(), O_WRONLY | O_CREAT, 0666);
+  if (file_ < 0) throw FileError(command_, "opening for writing", path_, errno);
+}
+
+// Without a write nothing new is left behind.
+OutputFile::~OutputFile() {
+  if (file_ < 0) return;
+  FileSystem::real().close(file_);
+  if (created_) FileSystem::real().remove(path_.c_str());
+}
+
+void OutputFile::write(std::string_view text) {
+  if (path_.empty()) return;
+  auto& files = FileSystem::real();
+  struct stat status = {};
+  const bool regular = ::fstat(file_, &status) == 0 && S_ISREG(status.st_mode);
+  if (regular && files.truncate(file_, 0) < 0) {
+    throw FileError(command_, "emptying", path_, errno);
+  }
+  run::write_fully(files, file_, std::as_bytes(std::span(text)), command_, path_);
+  if (files.close(std::exchange(file_, -1)) < 0) {
+    throw FileError(command_, "closing", path_, errno);
+  }
+}
+
+}  // namespace normball::cli

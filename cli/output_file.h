@@ -1,0 +1,27 @@
+// The files that options like --json name.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace normball::cli {
+
+// Opened before the work, so that a wrong path costs none; what stands there stays until write().
+// Symbolic links are followed, pipes and devices written to as they are.
+class OutputFile {
+ public:
+  // An empty path: no file is wanted, write() does nothing.
+  OutputFile(std::string_view command, std::string path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::string_view text);
+
+ private:
+  std::string command_, path_;
+  int file_ = -1;
+  bool created_ = false;
+};
+
+}  // namespace normball::cli
