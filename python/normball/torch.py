@@ -314,7 +314,7 @@ class NormBall(torch.optim.Optimizer):
         layers = ()
         if self._execution["layer_reports"]:
             layers = tuple(LayerReport(*row) for part in self._parts for row in part.layers())
-        self.report = StepReport(k, s, eta, gamma, max(lrs), 0 < eta >= method.max_eta, layers=layers)
+        self.report = StepReport(k, s, eta, gamma, max(lrs), method.is_clipped(eta), layers=layers)
         for group in self.param_groups:
             group["step"] = k + 1
         return loss
