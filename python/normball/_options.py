@@ -17,6 +17,7 @@ SHARED = ("method", "alpha", "rho", "beta", "l0", "l1", "short_step", "maximize"
 NUMBERS = ("alpha", "rho", "l0", "l1", "short_step")
 OWN = ("lr", "norm", "role", "radius", "split", "batch", "names", "kinds")
 ASSIGNED = ("norm", "role", "radius", "split", "batch")
+RULED = ASSIGNED + ("lr",)
 _METHOD_OPTIONS = ("rho", "beta", "l0", "l1")
 
 
@@ -66,10 +67,10 @@ def check_shared(where: str, options: Mapping[str, Any]) -> _core.Method:
     for role, radius in options["radii"].items():
         number(where, f"the radius of the role '{role}'", radius)
     for pattern, then in options["rules"].items():
-        unknown = [key for key in then if key not in ASSIGNED]
+        unknown = [key for key in then if key not in RULED]
         if unknown:
             raise ValueError(f"[{where}] the rule '{pattern}' has an unknown key '{unknown[0]}'; "
-                             f"known: {', '.join(ASSIGNED)}")
+                             f"known: {', '.join(RULED)}")
     return method
 
 
@@ -90,9 +91,9 @@ def split_text(value: Any) -> Optional[str]:
     return f"rows({', '.join(str(part) for part in parts)})"
 
 
-def assignment(given: Mapping[str, Any]) -> _core.Assignment:
-    """What a group or a rule says about its parameters."""
-    said = {key: given[key] for key in ASSIGNED if given.get(key) is not None}
+def assignment(given: Mapping[str, Any], keys: Sequence[str] = ASSIGNED) -> _core.Assignment:
+    """What a group or, with the keys RULED, a rule says about its parameters."""
+    said = {key: given[key] for key in keys if given.get(key) is not None}
     try:
         return _core.Assignment(**{**said, "split": split_text(said.get("split"))})
     except TypeError:

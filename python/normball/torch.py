@@ -22,7 +22,7 @@ from . import _core, _options
 from ._core import NonFiniteError
 from ._fallback import FallbackPart, compute_dtype
 from ._native import Entry, NativePart, is_native
-from ._routing import named_groups, route_groups
+from ._routing import entry_lr, named_groups, route_groups
 
 __all__ = ["ClippedScion", "LayerReport", "NonFiniteError", "NormBall", "Scion", "StepReport", "method_names",
            "named_groups"]
@@ -117,6 +117,7 @@ class NormBall(torch.optim.Optimizer):
                         radii=dict(radii or {}), solver=solver, maximize=maximize, nonfinite=nonfinite, step=0)
         _options.check_lr(where, _options.check_shared(where, defaults), defaults, 0)
         self._complete = False
+        self._first_lrs: List[float] = []  # of the groups: rules with an lr are relative to them
         super().__init__(named_groups(params) if isinstance(params, nn.Module) else _options.as_groups(params), defaults)
         self._complete = True
         self._routing()
@@ -132,6 +133,7 @@ class NormBall(torch.optim.Optimizer):
         state = super().__getstate__()
         state["_execution"] = self._execution
         state["_complete"] = True
+        state["_first_lrs"] = list(self._first_lrs)
         return state
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
@@ -154,7 +156,7 @@ class NormBall(torch.optim.Optimizer):
         super().add_param_group(group)
         try:
             added = self.param_groups[index]
-            _options.check_lr(where, self._method(), added, index)
+            self._first_lrs[index:] = [_options.check_lr(where, self._method(), added, index)]
             _options.assignment(added)
             if self._complete:
                 self._routing()
@@ -292,7 +294,7 @@ class NormBall(torch.optim.Optimizer):
                 if name is not None:
                     raise NonFiniteError(f"[{type(self).__name__}] the gradient of '{name}' has an entry that is not "
                                          f"finite")
-            prepared = [part.prepare(own, [lrs[entry.group] for entry in part.entries])
+            prepared = [part.prepare(own, [self._lr(entry, method, lrs) for entry in part.entries])
                         for part, own in zip(self._parts, gradients)]
             s, shares = method.combine_duals([pairing for pairing, _ in prepared])
             eta = method.eta(s, method.combine_norms([length for _, length in prepared]), k)
@@ -318,6 +320,9 @@ class NormBall(torch.optim.Optimizer):
         for group in self.param_groups:
             group["step"] = k + 1
         return loss
+
+    def _lr(self, entry: Entry, method: _core.Method, lrs: Sequence[float]) -> float:
+        return entry_lr(type(self).__name__, method, entry.route, lrs[entry.group], self._first_lrs[entry.group])
 
     def _abandon(self) -> None:
         for part in self._parts:

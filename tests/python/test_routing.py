@@ -1,7 +1,10 @@
 """Which norm each parameter of known models gets through the Python front end, and the warnings."""
+from pathlib import Path
+
 import pytest
 import torch
 from models import Airbench, Gpt, Vit, mixed
+from routing_models import CASES
 from normball.torch import ClippedScion, named_groups
 from torch import nn
 
@@ -46,13 +49,13 @@ MODELS = [(Airbench, expected_airbench), (Gpt, expected_gpt), (Vit, expected_vit
 
 
 @pytest.mark.parametrize("make,expected", MODELS)
-@pytest.mark.parametrize("form", ["module", "named_groups", "named_parameters", "parameters and explain(model)"])
+@pytest.mark.parametrize("form", ["module", "named_groups", "named_parameters"])
 def test_known_models(make, expected, form):
     model = make()
     params = {"module": lambda: model, "named_groups": lambda: named_groups(model),
-              "named_parameters": model.named_parameters, "parameters and explain(model)": model.parameters}[form]()
+              "named_parameters": model.named_parameters}[form]()
     optimizer = ClippedScion(params, **OPTIONS)
-    assert norms(optimizer, model if form.endswith("(model)") else None) == expected()
+    assert norms(optimizer) == expected()
     table = optimizer.explain(model)
     for name, norm in expected().items():
         assert any(line.split()[0] == name and norm in line for line in table.splitlines()), name
@@ -113,7 +116,8 @@ def test_each_warning_is_given():
     tied = nn.Parameter(torch.zeros(50, 8))
     assert "one tied weight listed twice" in explained([("wte.weight", tied), ("lm_head.weight", tied)])
     depthwise = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3, groups=8))
-    assert "looks like a depthwise convolution" in explained(depthwise)
+    assert "looks like a depthwise convolution" in explained(depthwise.named_parameters())
+    assert "depthwise convolution" in explained(depthwise) and "warning: '1.weight'" not in explained(depthwise)
     embedding = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 4))
     assert "routed to spectral" in explained(embedding, rules={"0.weight": dict(norm="spectral")})
     assert "could be a 1-d convolution or stacked matrices" in explained([torch.zeros(8, 16, 4)])
@@ -121,3 +125,51 @@ def test_each_warning_is_given():
     assert "no output head was recognized" in explained([("a", torch.zeros(4, 3)), ("b", torch.zeros(2, 4))])
     partly = explained(embedding[1].parameters(), model=embedding)
     assert "'0.weight' is in no parameter group" in partly
+
+
+FIXTURE = Path(__file__).parent.parent / "routing_fixture"
+RADII = {"input": 2, "onehot": 3, "hidden": 50, "output": 3000, "bias": 0.5}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_table_is_the_one_that_libtorch_has(name):
+    make, rules = CASES[name]
+    model = make()
+    table = explained(model, model, rules=rules, radii=RADII)
+    assert table == (FIXTURE / f"{name}.txt").read_text()
+
+
+def test_every_table_of_the_fixture_is_tested():
+    assert sorted(path.stem for path in FIXTURE.iterdir()) == sorted(CASES)
+
+
+def test_weight_normalization():
+    model = nn.Sequential(nn.utils.weight_norm(nn.Conv2d(3, 8, 3)), nn.utils.weight_norm(nn.Linear(8, 4)))
+    assert norms(ClippedScion(model, **OPTIONS)) == {
+        "0.weight_g": "rms", "0.weight_v": "spectral(input)", "0.bias": "rms", "1.weight_g": "rms", "1.weight_v": "sign",
+        "1.bias": "rms"}
+    reparametrized = nn.Sequential(nn.Conv2d(8, 8, 3, groups=8, bias=False), nn.Linear(8, 4, bias=False))
+    nn.utils.parametrizations.orthogonal(reparametrized[1])
+    nn.utils.parametrizations.spectral_norm(reparametrized[0])
+    assert norms(ClippedScion(reparametrized, **OPTIONS)) == {
+        "0.parametrizations.weight.original": "row", "1.parametrizations.weight.original": "sign"}
+
+
+def test_rules_give_lrs_that_follow_the_schedule():
+    a, b = (nn.Parameter(torch.zeros(4, 3, dtype=torch.float64)) for _ in range(2))
+    optimizer = ClippedScion([("a", a), ("b", b)], lr=0.4, alpha=1.0, rho=1e-9, norm="sign(unit)",
+                             rules={"b": dict(lr=0.8)})
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    for k in range(3):
+        before = a.detach().clone(), b.detach().clone()
+        a.grad, b.grad = torch.ones_like(a), torch.ones_like(b)
+        optimizer.step()
+        schedule.step()
+        assert torch.allclose(before[0] - a, torch.full_like(a, 0.4 * 0.5 ** k))
+        assert torch.allclose(before[1] - b, torch.full_like(b, 0.8 * 0.5 ** k))
+    assert "lr 0.8 by rule 'b'" in optimizer.explain()
+    with pytest.raises(ValueError, match="lr.*-1"):
+        ClippedScion([("a", a)], **OPTIONS, rules={"a": dict(lr=-1.0)})
+    short = ClippedScion([("a", a)], **OPTIONS, constrained=True, rules={"a": dict(lr=1.5)})
+    with pytest.raises(ValueError, match="'a'.*1.5"):
+        short.step()
