@@ -9,7 +9,7 @@ with more than two dimensions are convolution weights ``(out, in, k...)``.
 """
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,12 @@ from . import _core
 from ._core import NonFiniteError, __version__
 
 __all__ = ["NonFiniteError", "__version__", "dual_norm", "initialize", "lmo", "norm", "sharp"]
+
+
+def checked_seed(function: str, seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+        raise ValueError(f"[{function}] seed must be an integer from 0 to 2**64 - 1, got {seed!r}")
+    return int(seed)
 
 
 def _matrix(function: str, name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -56,11 +62,11 @@ def dual_norm(d: npt.ArrayLike, norm: str = "auto") -> float:
     return _core.dual_norm(_matrix("dual_norm", "d", d), norm)
 
 
-def initialize(shape: Sequence[int], norm: str = "auto", radius: float = 1.0, seed: int = 0,
+def initialize(shape: Union[int, Sequence[int]], norm: str = "auto", radius: float = 1.0, seed: int = 0,
                dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
     """A random weight with ||x|| = radius: semi-orthogonal, normalized Gaussian or random signs. Vectors are 0."""
     if np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"[initialize] dtype must be float32 or float64, got {np.dtype(dtype)}")
-    x = np.empty(tuple(shape), dtype)
-    _core.initialize(x, norm, radius, seed)
+    x = np.empty(shape, dtype)
+    _core.initialize(x, norm, radius, checked_seed("initialize", seed))
     return x

@@ -40,8 +40,10 @@ def _head(model: nn.Module) -> Optional[nn.Module]:
     return last if isinstance(last, nn.Linear) else None
 
 
-def named_groups(model: nn.Module) -> List[Dict[str, Any]]:
+def named_groups(model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
     """One parameter group with all of the model's parameters, their names and what their modules say they are.
+
+    The prefix tells several models of one optimizer apart: "encoder" makes "encoder.weight" of "weight".
 
     Embeddings, convolutions (and depthwise ones), normalizations and the last Linear are recognized, and a tied
     embedding counts as the output head it also is. Tied weights appear once, under their first name.
@@ -53,9 +55,9 @@ def named_groups(model: nn.Module) -> List[Dict[str, Any]]:
     names: List[str] = []
     kinds: List[str] = []
     seen: Dict[int, int] = {}
-    for prefix, module in model.named_modules():
+    for path, module in model.named_modules(prefix=prefix):
         for own_name, parameter in module.named_parameters(recurse=False):
-            name = f"{prefix}.{own_name}" if prefix else own_name
+            name = f"{path}.{own_name}" if path else own_name
             kind = "output" if module is head and own_name == "weight" else _kind(module, own_name, name, parameter)
             if id(parameter) in seen:
                 if kind == "output":
@@ -65,24 +67,20 @@ def named_groups(model: nn.Module) -> List[Dict[str, Any]]:
             params.append(parameter)
             names.append(name)
             kinds.append(kind)
-    return [{"params": params, "names": names, "kinds": kinds}]
+    return [{"params": params, "param_names": names, "kinds": kinds}]
 
 
-def _info(name: str, kind: str, parameter: torch.Tensor, given: Mapping[str, Any],
-          in_group: bool = True) -> _core.ParameterInfo:
+def _info(name: str, kind: str, parameter: torch.Tensor, given: Mapping[str, Any]) -> _core.ParameterInfo:
     return _core.ParameterInfo(name, list(parameter.shape), kind=kind, identity=parameter.data_ptr(),
-                               requires_grad=parameter.requires_grad, in_group=in_group,
-                               given=_options.assignment(given))
+                               requires_grad=parameter.requires_grad, given=_options.assignment(given))
 
 
 def route_groups(where: str, method: _core.Method, groups: Sequence[Mapping[str, Any]],
-                 model: Optional[nn.Module] = None, grad_clip: float = 0.0) -> _core.Routing:
-    """The routes of all parameters, group by group; after them what the model has and no group."""
+                 grad_clip: float = 0.0) -> _core.Routing:
+    """The routes of all parameters, group by group."""
     infos = []
     listed = []
-    known = named_groups(model)[0] if model is not None else {"params": [], "names": [], "kinds": []}
-    in_model = {id(p): i for i, p in enumerate(known["params"])}
-    for index, group in enumerate(groups):
+    for index, (group, names) in enumerate(zip(groups, _options.names_of(where, groups))):
         _options.check_not_overridden(where, method, group, index)
         given = {key: group[key] for key in _options.ASSIGNED}
         if given["norm"] == "auto":  # says nothing
@@ -91,15 +89,10 @@ def route_groups(where: str, method: _core.Method, groups: Sequence[Mapping[str,
             given.update(norm=method.norm, role=None)
         if method.radius is not None:
             given["radius"] = method.radius
-        for name, kind, parameter in zip(group["names"], group["kinds"], group["params"]):
-            if id(parameter) in in_model:
-                i = in_model.pop(id(parameter))
-                name, kind = known["names"][i], known["kinds"][i] if kind == "unknown" else kind
+        kinds = group.get("kinds") or ["unknown"] * len(names)
+        for name, kind, parameter in zip(names, kinds, group["params"]):
             infos.append(_info(name, kind, parameter, given))
             listed.append(parameter)
-    for i in in_model.values():
-        infos.append(_info(known["names"][i], known["kinds"][i], known["params"][i], {}, in_group=False))
-        listed.append(known["params"][i])
     shared = groups[0]
     rules = [(pattern, _options.assignment(then)) for pattern, then in shared["rules"].items()]
     routing = _core.route(infos, rules=rules, radii=shared["radii"], solver=shared["solver"], grad_clip=grad_clip)
