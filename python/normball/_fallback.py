@@ -6,7 +6,7 @@ computed in float32, momentum included; UV^T is exact, from an SVD, unless the n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, MutableMapping, Optional, Sequence, Tuple
+from typing import Any, List, MutableMapping, Optional, Sequence, Tuple
 
 import torch
 
@@ -27,6 +27,12 @@ def _scaled(d: torch.Tensor, dim: Sequence[int] = (0, 1)) -> Tuple[torch.Tensor,
     _, exponent = torch.frexp(d.abs().amax(tuple(dim), keepdim=True).double())
     c = torch.exp2(exponent.double().clamp(-1000, 1000))
     return (d.double() / c).to(d.dtype), c
+
+
+def _lengths(d: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
+    """Euclidean lengths along dim in double, which has room for the squares of all narrower types."""
+    x, c = _scaled(d, dim) if d.dtype == torch.float64 else (d, 1.0)
+    return c * torch.linalg.vector_norm(x, dim=tuple(dim), keepdim=True, dtype=torch.float64)
 
 
 def _divided(d: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -89,22 +95,21 @@ def geometry_norm(geometry: str, x: torch.Tensor) -> torch.Tensor:
     largest = x.abs().max().double()
     if geometry == "max" or not bool(torch.isfinite(largest)):
         return largest
-    dim = _SUMMED.get(geometry, (0, 1))
-    x, c = _scaled(x, dim)
     if geometry == "operator":
+        x, c = _scaled(x)
         return (c * torch.linalg.matrix_norm(x, 2).double()).sum()
-    return (c * torch.linalg.vector_norm(x, dim=dim, keepdim=True, dtype=torch.float64)).max()
+    return _lengths(x, _SUMMED[geometry]).max()
 
 
 def direction(geometry: str, solver: str, d: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
     """(u, <d, u>) with u = -lmo(d) of the geometry."""
     if geometry in _SUMMED:
-        x, c = _scaled(d, _SUMMED[geometry])
-        lengths = torch.linalg.vector_norm(x, dim=_SUMMED[geometry], keepdim=True, dtype=torch.float64)
-        return _divided(x, lengths), (c * lengths).sum()
-    u = d.sign() if geometry == "max" else polar(d, solver)
-    x, c = _scaled(d)
-    return u, (c * _pairing(x, u)).sum()
+        lengths = _lengths(d, _SUMMED[geometry])
+        return _divided(d, lengths), lengths.sum()
+    if geometry == "max":
+        return d.sign(), d.abs().sum(dtype=torch.float64)
+    u = polar(d, solver)
+    return u, _pairing(d, u)
 
 
 def _pairing(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -37,7 +37,7 @@ def check_parameter(where: str, name: str, parameter: torch.Tensor) -> None:
     """Refuses tensors that no step can be taken on."""
     if not isinstance(parameter, torch.Tensor):
         return  # torch has an error for it
-    if isinstance(parameter, torch.nn.parameter.UninitializedTensorMixin):
+    if torch.nn.parameter.is_lazy(parameter):
         raise ValueError(f"[{where}] '{name}' has no shape yet: run a batch through the model before the optimizer is made")
     if not parameter.is_floating_point():
         raise ValueError(f"[{where}] '{name}' is {parameter.dtype}; parameters must be real floating-point tensors")
@@ -77,10 +77,16 @@ def checked_gradient(where: str, name: str, parameter: torch.Tensor) -> Optional
     return gradient.detach().resolve_conj().resolve_neg()
 
 
-def check_momentum(where: str, name: str, parameter: torch.Tensor, momentum: Any) -> None:
-    if not isinstance(momentum, torch.Tensor):
-        raise ValueError(f"[{where}] the momentum of '{name}' in the optimizer's state must be a tensor, got "
-                         f"{type(momentum).__name__}")
+def check_state(where: str, name: str, parameter: torch.Tensor, state: Any) -> None:
+    if not isinstance(state, dict):
+        raise ValueError(f"[{where}] the state of '{name}' must be a dict, got {type(state).__name__}")
+    if "momentum" not in state:
+        return
+    momentum = state["momentum"]
+    if not isinstance(momentum, torch.Tensor) or not momentum.is_floating_point():
+        got = momentum.dtype if isinstance(momentum, torch.Tensor) else type(momentum).__name__
+        raise ValueError(f"[{where}] the momentum of '{name}' in the optimizer's state must be a floating-point tensor, got "
+                         f"{got}")
     if momentum.shape != parameter.shape:
         raise ValueError(f"[{where}] the momentum of '{name}' is {list(momentum.shape)}, the parameter "
                          f"{list(parameter.shape)}, whose data was replaced: give optimizer.state[p]['momentum'] the new "

@@ -32,11 +32,11 @@ _MOST_THREADS = 4096
 
 def number(where: str, what: str, value: Any) -> float:
     try:
-        result = float(value)
-    except (TypeError, ValueError):
+        result = math.nan if isinstance(value, (str, bytes)) else float(value)
+    except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"[{where}] {what} must be a number, got {value!r}") from None
     if math.isnan(result):
-        raise ValueError(f"[{where}] {what} must be a number, got nan")
+        raise ValueError(f"[{where}] {what} must be a number, got {value!r}")
     return result
 
 
@@ -83,6 +83,8 @@ def check_shared(where: str, options: Mapping[str, Any]) -> _core.Method:
         number(where, f"the radius of the role '{role}'", radius)
     example = "{'*.qkv.weight': {'split': 3}}"
     for pattern, then in mapping(where, "rules", options["rules"], example).items():
+        if not isinstance(pattern, str):
+            raise ValueError(f"[{where}] the key of a rule is a pattern of names such as '*.bias', got {pattern!r}")
         mapping(where, f"the rule '{pattern}'", then, "{'split': 3}")
         unknown = [key for key in then if key not in ASSIGNED]
         if unknown:
@@ -97,9 +99,14 @@ def mapping(where: str, what: str, value: Any, example: str) -> Mapping[str, Any
     return value
 
 
-def check_threads(where: str, threads: Any) -> None:
-    if not isinstance(threads, int) or not 0 <= threads <= _MOST_THREADS:
+def check_execution(where: str, threads: Any, backend: Any, **flags: Any) -> None:
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 0 <= threads <= _MOST_THREADS:
         raise ValueError(f"[{where}] threads must be 0 or the number of threads, at most {_MOST_THREADS}, got {threads!r}")
+    if backend not in ("auto", "torch"):
+        raise ValueError(f"[{where}] backend must be 'auto' or 'torch', got {backend!r}")
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"[{where}] {name} must be True or False, got {value!r}")
 
 
 def check_lr(where: str, method: _core.Method, group: Mapping[str, Any], index: int) -> float:
@@ -231,6 +238,15 @@ def frozen(value: Any) -> Any:
     if isinstance(value, Mapping):
         return tuple((key, frozen(each)) for key, each in value.items())
     return tuple(frozen(each) for each in value) if isinstance(value, (list, tuple)) else value
+
+
+def check_complete(where: str, groups: Sequence[Mapping[str, Any]]) -> None:
+    if not groups:
+        raise ValueError(f"[{where}] has no parameter groups left")
+    for index, group in enumerate(groups):
+        for key in SHARED + OWN:
+            if key not in group:
+                raise ValueError(f"[{where}] group {index} has lost its '{key}'; groups are added with add_param_group")
 
 
 def check_groups(where: str, groups: Sequence[Mapping[str, Any]]) -> _core.Method:

@@ -20,6 +20,9 @@ class _Wrapped:
 
 def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[str, Any]) -> Dict[str, Any]:
     """What torch may load: complete, checked, with momentum and bases wrapped."""
+    if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
+        raise ValueError(f"[{where}] a state dict of an optimizer has 'state' and 'param_groups'; this is something else: "
+                         f"load what optimizer.state_dict() gave")
     groups = [dict(group) for group in state_dict["param_groups"]]
     for index, group in enumerate(groups):
         if "method" not in group:
@@ -46,8 +49,7 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
     for index, name, parameter in zip(saved_ids, names, parameters):
         if index not in state:
             continue
-        if "momentum" in state[index]:
-            _gate.check_momentum(where, name, parameter, state[index]["momentum"])
+        _gate.check_state(where, name, parameter, state[index])
         state[index] = {key: _Wrapped(value) if key in ("momentum", "basis") else value
                         for key, value in state[index].items()}
     return {**state_dict, "state": state, "param_groups": groups}
@@ -58,7 +60,7 @@ def load(optimizer: torch.optim.Optimizer, state_dict: Mapping[str, Any], load_i
     def prepare(_: Any, saved: Mapping[str, Any]) -> Dict[str, Any]:
         return prepared(type(optimizer).__name__, optimizer.param_groups, saved)
 
-    if not hasattr(optimizer, "register_load_state_dict_pre_hook"):
+    if not hasattr(optimizer, "register_load_state_dict_pre_hook") or not isinstance(state_dict, Mapping):
         load_in_torch(prepare(optimizer, state_dict))
         return
     handle = optimizer.register_load_state_dict_pre_hook(prepare)

@@ -72,6 +72,7 @@ class NormBall(torch.optim.Optimizer):
     """
 
     report: Optional[StepReport]
+    _current: _core.Method
 
     def __init__(self, params: Params, method: str, lr: Optional[float] = None, *, alpha: float = 1.0,
                  rho: Optional[float] = None, beta: Optional[float] = None, l0: Optional[float] = None,
@@ -87,11 +88,9 @@ class NormBall(torch.optim.Optimizer):
             if method in _core.method_names() and method not in ("cg", "adaptive_sd"):
                 raise ValueError(f"[{where}] the method '{method}' needs lr")
             lr = 1.0
-        if backend not in ("auto", "torch"):
-            raise ValueError(f"[{where}] backend must be 'auto' or 'torch', got {backend!r}")
-        _options.check_threads(where, threads)
-        self._execution = {"threads": threads, "overwrite_gradients": overwrite_gradients,
-                           "layer_reports": layer_reports, "backend": backend}
+        self._execution: Dict[str, Any] = {"threads": threads, "overwrite_gradients": overwrite_gradients,
+                                           "layer_reports": layer_reports, "backend": backend}
+        _options.check_execution(where, **self._execution)
         self._forget()
         defaults = dict(method=method, lr=lr, alpha=alpha, rho=rho, beta=beta, l0=l0, l1=l1, short_step=short_step,
                         norm=norm, role=role, radius=radius, split=split, batch=batch,
@@ -165,7 +164,8 @@ class NormBall(torch.optim.Optimizer):
         With the model, parameters also have its names, and those that no group has are shown; give the model to the
         constructor to let it choose norms. ``grad_clip`` is the norm to which you clip gradients yourself, if you do.
         """
-        routing = self._routing(grad_clip)
+        _options.check_complete(type(self).__name__, self.param_groups)
+        routing = self._routing(_options.number(f"{type(self).__name__}.explain", "grad_clip", grad_clip))
         if model is None:
             return routing.explain()
         return explain_model(type(self).__name__, routing, self.param_groups, model)
@@ -185,6 +185,7 @@ class NormBall(torch.optim.Optimizer):
 
     def _refresh(self) -> _core.Method:
         """The method as the groups have it now; makes the parts again if that or a tensor's form has changed."""
+        _options.check_complete(type(self).__name__, self.param_groups)
         snapshot = self._take_snapshot()
         numbers = [[_options.frozen(group[key]) for key in _options.NUMBERS] for group in self.param_groups]
         if snapshot == self._snapshot and numbers == self._numbers:
@@ -234,9 +235,7 @@ class NormBall(torch.optim.Optimizer):
         """What the step may read, after the checks that it and the momentum fit their parameter."""
         where, name = type(self).__name__, entry.route.name
         gradient = _gate.checked_gradient(where, name, entry.parameter)
-        momentum = self.state.get(entry.parameter, {}).get("momentum")
-        if momentum is not None:
-            _gate.check_momentum(where, name, entry.parameter, momentum)
+        _gate.check_state(where, name, entry.parameter, self.state.get(entry.parameter, {}))
         return gradient.neg() if gradient is not None and self.param_groups[0]["maximize"] else gradient
 
     def _first_nonfinite(self, gradients: Sequence[Sequence[Optional[torch.Tensor]]], all_of_it: bool) -> Optional[str]:

@@ -200,6 +200,25 @@ def test_a_state_that_is_reset_starts_anew(reset, norm, backend):
     assert torch.equal(saved[0]["momentum"], expected[0]["momentum"]) and saved[0].keys() == expected[0].keys()
 
 
+@pytest.mark.parametrize("change,text", [
+    (lambda o, p: o.state.update({p: None}), "the state of '0.0' must be a dict, got NoneType"),
+    (lambda o, p: o.state[p].update(momentum=torch.zeros(2, 2, dtype=torch.int64)), "floating-point tensor, got torch.int64"),
+    (lambda o, p: o.param_groups.clear(), "no parameter groups"),
+    (lambda o, p: o.param_groups[0].pop("norm"), "group 0 has lost its 'norm'"),
+    (lambda o, p: setattr(o, "param_groups", [dict(params=[p], lr=0.1)]), "group 0 has lost its.*add_param_group"),
+])
+def test_damaged_state_and_groups_are_named(change, text):
+    p = torch.randn(2, 2)
+    p.grad = torch.randn(2, 2)
+    optimizer = ClippedScion([p], **OPTIONS)
+    optimizer.step()
+    before = p.clone()
+    change(optimizer, p)
+    with pytest.raises(ValueError, match=text):
+        optimizer.step()
+    assert torch.equal(p, before)
+
+
 # Groups
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -502,6 +521,18 @@ def test_initialization_of_half_precision_and_strided_weights():
     (lambda: ClippedScion([torch.zeros(2)], **OPTIONS, threads=1.5), ["threads", "1.5"]),
     (lambda: ClippedScion([torch.zeros(2)], **OPTIONS, short_step=None), ["short_step is a name", "None"]),
     (lambda: NormBall([torch.zeros(2)], 3, 0.1), ["method is a name", "3"]),
+    (lambda: ClippedScion([torch.zeros(2)], lr=0.1, alpha=0.5, rho="10"), ["rho must be a number", "'10'"]),
+    (lambda: ClippedScion([torch.zeros(2)], lr=torch.ones(2), alpha=0.5, rho=1.0), ["lr must be a number", "tensor"]),
+    (lambda: ClippedScion([torch.zeros(2)], **OPTIONS, rules={3: dict(norm="sign")}), ["pattern of names", "3"]),
+    (lambda: ClippedScion([torch.zeros(2)], **OPTIONS, threads=True), ["threads", "True"]),
+    (lambda: ClippedScion([torch.zeros(2)], **OPTIONS, overwrite_gradients="no"), ["overwrite_gradients", "'no'"]),
+    (lambda: ClippedScion([torch.zeros(2)], **OPTIONS).explain(grad_clip="a"), ["[ClippedScion.explain]", "grad_clip"]),
+    (lambda: ClippedScion([torch.zeros(2)], **OPTIONS).load_state_dict({}), ["'param_groups'", "state_dict()"]),
+    (lambda: ClippedScion([torch.zeros(2)], **OPTIONS).load_state_dict(None), ["'param_groups'", "state_dict()"]),
+    (lambda: ClippedScion([torch.zeros(2)], **OPTIONS).load_state_dict(nn.Linear(2, 2).state_dict()), ["'param_groups'"]),
+    (lambda: normball.norm(torch.ones(2, 2).numpy(), None), ["[norm]", "norm is a name", "None"]),
+    (lambda: normball.lmo(torch.ones(2, 2).numpy(), solver=3), ["[lmo]", "solver is a name", "3"]),
+    (lambda: normball.initialize((2, 2), radius="wide"), ["[initialize]", "radius", "wide"]),
     (lambda: normball.initialize((2, 2), seed=-1), ["[initialize]", "seed", "-1"]),
     (lambda: normball.initialize((2, 2), seed=1.5), ["[initialize]", "seed", "1.5"]),
     (lambda: initialize_(ClippedScion([torch.zeros(2, 2)], **OPTIONS), seed=-1), ["[initialize_]", "seed", "-1"]),
