@@ -92,6 +92,8 @@ class _Layer:
 
 def geometry_norm(geometry: str, x: torch.Tensor) -> torch.Tensor:
     """NaN where x has one, else infinity where x has one."""
+    if x.numel() == 0:
+        return torch.zeros((), dtype=torch.float64)
     largest = x.abs().max().double()
     if geometry == "max" or not bool(torch.isfinite(largest)):
         return largest
@@ -162,6 +164,19 @@ def resolve_block(entry: Entry, block: _core.Block) -> Tuple[str, float, str, Op
                                          (block.shape.rows, block.shape.cols))
 
 
+def measured(entry: Entry, needed: bool = True) -> Tuple[torch.Tensor, List[Tuple[str, torch.Tensor, float]]]:
+    """The parameter, or a dense copy of it, and its matrices in that memory with their names and ||W|| / r."""
+    weight = entry.parameter.detach().to(compute_dtype(entry.parameter)).contiguous()
+    matrices = []
+    for block in entry.route.blocks:
+        size = (block.shape.rows, block.shape.cols)
+        w = weight.view(-1)[block.offset:].as_strided(size, (block.stride, 1))
+        geometry, scale, _, python_norm = resolve_block(entry, block)
+        length = geometry_norm(geometry, w) if python_norm is None else python_norm.norm(w, needed)
+        matrices.append((block.name, w, float(length) / (scale * entry.route.radius)))
+    return weight, matrices
+
+
 class FallbackPart:
     """A step in torch operations; the counterpart of NativePart. Nothing is touched before apply()."""
 
@@ -228,6 +243,11 @@ class FallbackPart:
             norms = _numbers([layer.norm(layer.w, False) for layer in self._live])
         self._rows = [(layer.name, pairing + share * dual, dual, norm) for layer, pairing, share, dual, norm in
                       zip(self._live, weight_pairings, shares, duals, norms)]
+        if self._weight_norms:  # the core's reports have all layers, too
+            live = {row[0] for row in self._rows}
+            self._rows += [(name, 0.0, 0.0, size) for entry in self.entries
+                           if not live.issuperset(block.name for block in entry.route.blocks)
+                           for name, _, size in measured(entry, needed=False)[1]]
         length = 0.0
         if method.needs_direction_norm:
             keep = 1 if method.constrained else 0

@@ -49,6 +49,9 @@ def check_parameter(where: str, name: str, parameter: torch.Tensor) -> None:
     if parameter.device.type == "meta":
         raise ValueError(f"[{where}] '{name}' is on the device 'meta' and has no data: use .to_empty(device='cpu') and "
                          f"initialize it")
+    if parameter.is_inference():
+        raise ValueError(f"[{where}] '{name}' was made in inference mode, where nothing is trained: make it outside, or "
+                         f"use .clone()")
     if any(size > 1 and stride == 0 for size, stride in zip(parameter.shape, parameter.stride())):
         raise ValueError(f"[{where}] several elements of '{name}' are the same memory (expand): use .clone()")
 

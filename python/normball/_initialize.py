@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Sequence
 
 import numpy as np
 import torch
 
 from . import _core, _gate, checked_seed
-from ._fallback import compute_dtype, geometry_norm, resolve_block
+from ._fallback import measured
 from ._native import Entry
 
 
@@ -25,7 +25,7 @@ def _of_python_norm(where: str, entry: Entry, shape: Sequence[int], random: np.r
 def _drawn(where: str, entry: Entry, seeds: np.random.SeedSequence) -> torch.Tensor:
     """The parameter's new values, in float64, matrix by matrix."""
     parameter, route, _ = entry
-    values = torch.zeros(parameter.shape, dtype=torch.float64)
+    values = torch.zeros(parameter.shape, dtype=torch.float64, device="cpu")
     for block, seed in zip(route.blocks, seeds.spawn(len(route.blocks))):
         size = (block.shape.rows, block.shape.cols)
         if 0 in size:
@@ -56,23 +56,8 @@ def initialize_entries(where: str, entries: Sequence[Entry], kinds: Sequence[str
             parameter.copy_(values)
 
 
-def _measured(entry: Entry) -> Tuple[torch.Tensor, List[Tuple[torch.Tensor, float]]]:
-    """The parameter, or a dense copy of it, and its matrices in that memory with ||W|| / r of each."""
-    weight = entry.parameter.detach().to(compute_dtype(entry.parameter)).contiguous()
-    matrices = []
-    for block in entry.route.blocks:
-        size = (block.shape.rows, block.shape.cols)
-        if 0 in size:
-            continue
-        w = weight.view(-1)[block.offset:].as_strided(size, (block.stride, 1))
-        geometry, scale, _, python_norm = resolve_block(entry, block)
-        length = geometry_norm(geometry, w) if python_norm is None else python_norm.norm(w, needed=True)
-        matrices.append((w, float(length) / (scale * entry.route.radius)))
-    return weight, matrices
-
-
 def product_norm(entries: Sequence[Entry]) -> float:
-    return max((size for entry in entries for _, size in _measured(entry)[1]), default=0.0)
+    return max((size for entry in entries for _, _, size in measured(entry)[1]), default=0.0)
 
 
 @torch.no_grad()
@@ -81,8 +66,8 @@ def scale_into_balls(where: str, entries: Sequence[Entry]) -> float:
     if not math.isfinite(largest):
         raise ValueError(f"[{where}] the weights have an entry that is not finite")
     for entry in entries:
-        weight, matrices = _measured(entry)
-        for w, size in matrices:
+        weight, matrices = measured(entry)
+        for _, w, size in matrices:
             w.mul_(min(1.0, 1 / size) if size > 0 else 1.0)
         if weight.data_ptr() != entry.parameter.data_ptr():
             entry.parameter.copy_(weight)

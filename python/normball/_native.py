@@ -45,7 +45,7 @@ def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
 def _like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
     """The tensor itself, or a copy of it in the parameter's type and layout."""
     if tensor.dtype == parameter.dtype and tensor.device == parameter.device and _same_layout(tensor, parameter):
-        return tensor
+        return tensor.resolve_neg()  # itself, unless a sign is pending
     return torch.empty_like(parameter).copy_(tensor)
 
 

@@ -90,7 +90,7 @@ def test_as_many_elements_in_another_shape_are_another_shape(shape, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("what", ["gradient", "parameter"])
+@pytest.mark.parametrize("what", ["gradient", "parameter", "momentum"])
 def test_pending_signs_are_read(what, backend):
     """torch._neg_view only marks the tensor; real parts of conjugates do the same."""
     torch.manual_seed(0)
@@ -104,6 +104,9 @@ def test_pending_signs_are_read(what, backend):
         p.grad = torch.complex(torch.randn(4, 3), -gradient).conj().imag
         assert p.grad.is_neg() and torch.equal(p.grad, gradient)
     optimizers = [ClippedScion([t], **OPTIONS, backend=backend) for t in (p, q)]
+    if what == "momentum":
+        optimizers[0].state[p]["momentum"] = torch._neg_view(torch.ones(4, 3))
+        optimizers[1].state[q]["momentum"] = -torch.ones(4, 3)
     for optimizer in optimizers:
         optimizer.step()
     assert optimizers[0].report.s == pytest.approx(optimizers[1].report.s, rel=1e-6)
@@ -114,6 +117,7 @@ def test_pending_signs_are_read(what, backend):
     (lambda: torch.zeros(1, 3).expand(4, 3), "several elements of '0.0' are the same memory.*clone"),
     (lambda: torch.zeros(3, 3, device="meta"), "'0.0' is on the device 'meta'"),
     (lambda: torch.eye(3).to_sparse(), "'0.0' is torch.sparse_coo.*to_dense"),
+    (torch.inference_mode()(lambda: torch.zeros(3, 3)), "'0.0' was made in inference mode.*clone"),
     (lambda: nn.LazyLinear(3).weight, "'0.0' has no shape yet: run a batch"),
 ])
 def test_tensors_that_cannot_be_stepped_are_refused_at_once(make, text):
@@ -444,6 +448,26 @@ def test_scion_does_not_clip(backend):
     optimizer = ClippedScion([p], lr=0.1, alpha=0.5, rho=1e-3, backend=backend)
     optimizer.step()
     assert optimizer.report.clipped
+
+
+def test_reports_have_all_layers_on_both_paths():
+    """Without a gradient a layer has no part in s, but a size."""
+    reports = []
+    for backend in BACKENDS:
+        torch.manual_seed(0)
+        params = [torch.randn(4, 3), torch.randn(6, 2), torch.randn(5), torch.zeros(0, 3), torch.randn(3, 8)[:, ::2]]
+        optimizer = ClippedScion([dict(params=[p], split=2 if p.shape == (6, 2) else None) for p in params], **OPTIONS,
+                                 layer_reports=True, backend=backend)
+        params[0].grad = torch.ones(4, 3)
+        params[3].grad = torch.zeros(0, 3)
+        optimizer.step()
+        reports.append(optimizer.report.layers)
+    core, ours = reports
+    assert [layer.name for layer in core] == ["0.0", "1.0[0]", "1.0[1]", "2.0", "3.0", "4.0"]
+    for a, b in zip(core, ours):
+        assert a.name == b.name
+        assert (b.pairing, b.dual_norm, b.weight_norm) == pytest.approx((a.pairing, a.dual_norm, a.weight_norm), rel=1e-5)
+    assert ours[1].weight_norm > 0 and ours[1].pairing == 0
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
