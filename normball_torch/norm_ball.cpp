@@ -422,7 +422,7 @@ void NormBall::step_with_gradients() {
     report.eta =
         eta(plan.method.rule,
             {.pairing = report.pairing, .direction_norm = report.direction_norm, .step = steps_});
-    report.clipped = report.eta > 0 && report.eta >= max_eta(plan.method.rule);
+    report.clipped = is_clipped(plan.method.rule, report.eta);
     report.layers.assign(plan.layer_count, {});
     for (size_t p = 0; p < plan.parts.size(); ++p) {
       size_t from = 0;
