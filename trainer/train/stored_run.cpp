@@ -30,14 +30,15 @@ fs::path find_checkpoint(const fs::path& run) {
 
 }  // namespace
 
-StoredRun open_run(const fs::path& path, std::span<const std::string> settings) {
+StoredRun open_run(const fs::path& path, std::span<const std::string> settings,
+                   std::string_view command) {
   const fs::path run = is_checkpoint(path) ? path / ".." / ".." : path;
   if (!fs::exists(run / "config.toml")) {
     throw std::runtime_error(normball::detail::message(
         "open_run", path.string(), " is not a run directory (it has no config.toml)"));
   }
   StoredRun stored;
-  stored.config = run::load_config((run / "config.toml").string(), settings);
+  stored.config = run::stored_config(run, settings, command);
   const auto checkpoint = run::open_checkpoint(is_checkpoint(path) ? path : find_checkpoint(path));
   use_threads(stored.config.run.threads);
   stored.data = open_data(stored.config);

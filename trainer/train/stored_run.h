@@ -20,8 +20,10 @@ struct StoredRun {
 };
 
 // `path`: a run directory, of which the best checkpoint is taken (the newest where none was
-// evaluated), or a checkpoint directory. The settings change its configuration ("eval.batch=100").
-StoredRun open_run(const std::filesystem::path& path, std::span<const std::string> settings = {});
+// evaluated), or a checkpoint directory. The settings ("eval.batch=100") change how the command,
+// "eval" or "sample", works.
+StoredRun open_run(const std::filesystem::path& path, std::span<const std::string> settings = {},
+                   std::string_view command = "eval");
 
 // Sets the threads of LibTorch and OpenMP; 0: as many as this process may use.
 int use_threads(std::int64_t threads);

@@ -7,6 +7,7 @@
 #include "normball/error.h"
 #include "normball/text.h"
 #include "trainer/models/initialization.h"
+#include "trainer/run/config_use.h"
 #include "trainer/train/core_optimizer.h"
 #include "trainer/train/model_builder.h"
 #include "trainer/train/model_state.h"
@@ -237,6 +238,7 @@ void Trainer::open_directory(run::Progress& progress) {
   }
   recorder_ = std::make_unique<Recorder>(directory_, config_, data_->facts().unit, steps_, progress,
                                          resumed_at_, earlier_seconds_);
+  for (const auto& warning : data_->facts().warnings) recorder_->note("warning: " + warning);
   for (const auto& note : notes_) recorder_->note(note);
   if (resumed_at_) recorder_->note("going on after step " + std::to_string(step_));
 }
@@ -252,8 +254,9 @@ std::string Trainer::explain() const {
        << "steps      " << steps_ << " of " << config_.train.batch
        << (facts.item_units > 1 ? " sequences" : " images") << " (" << config_.train.accumulation()
        << " micro-batches)\n"
-       << "optimizer  " << config_.optimizer.method << ", lr " << config_.optimizer.lr << "\n\n"
+       << "optimizer  " << run::optimizer_text(config_) << "\n\n"
        << optimizer_->explain();
+  for (const auto& warning : facts.warnings) text << "warning: " << warning << '\n';
   return text.str();
 }
 
