@@ -1,0 +1,145 @@
+// `normball demo`: Scion and ClippedScion at several fixed stepsizes and seeds, compared.
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "cli/commands.h"
+#include "cli/demonstration.h"
+#include "cli/side_by_side.h"
+#include "normball/error.h"
+#include "trainer/run/atomic_file.h"
+#include "trainer/run/config.h"
+#include "trainer/run/metrics.h"
+#include "trainer/run/progress.h"
+#include "trainer/run/terminal.h"
+
+namespace normball::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::vector<double> lrs = {0.003, 0.01, 0.03, 0.1};
+  int seeds = 3;
+  int jobs = 0;
+  std::string into = "runs/demo";
+};
+
+struct Cell {
+  bool clipped;
+  double lr;
+  int seed;
+
+  std::string preset() const {
+    return clipped ? "demo-unconstrained-clipped-scion" : "demo-unconstrained-scion";
+  }
+  std::string name() const {
+    return (clipped ? "clipped-scion-lr" : "scion-lr") + format("%g", lr) + "-seed" +
+           std::to_string(seed);
+  }
+};
+
+std::vector<Cell> cells_of(const Options& options) {
+  std::vector<Cell> cells;
+  for (int seed = 0; seed < options.seeds; ++seed) {
+    for (const double lr : options.lrs) {
+      for (const bool clipped : {false, true}) cells.push_back({clipped, lr, seed});
+    }
+  }
+  return cells;
+}
+
+// Cells that have ended are read again, so a demonstration that was interrupted continues.
+Job job_of(const Cell& cell, const fs::path& into) {
+  return {.command = {"/proc/self/exe", "train", cell.preset(), "--name", cell.name(), "--resume",
+                      "--set", "run.dir=" + into.string(), "--set",
+                      "run.seed=" + std::to_string(cell.seed), "--set",
+                      "optimizer.lr=" + format("%.17g", cell.lr)},
+          .log = into / (cell.name() + ".log")};
+}
+
+DemoRun read_cell(const Cell& cell, const fs::path& into) {
+  const fs::path directory = into / cell.name();
+  const auto config = run::load_config((directory / "config.toml").string());
+  const double smallest = smallest_loss(config.train.label_smoothing, 10);
+  DemoRun result{.clipped = cell.clipped, .lr = cell.lr, .seed = cell.seed};
+  for (const auto& line : run::read_metrics(directory / "metrics.jsonl").lines) {
+    if (const auto loss = line.number("loss")) result.excess.push_back(*loss - smallest);
+    if (const auto s = line.number("dual_norm")) {
+      result.last_step = cell.clipped ? std::min(1.0, *s / config.optimizer.rho.value()) : 1;
+    }
+    if (const auto accuracy = line.number("val_accuracy")) result.accuracy = *accuracy;
+  }
+  return result;
+}
+
+void train_cells(const std::vector<Cell>& cells, const fs::path& into, int at_once) {
+  std::vector<Job> jobs;
+  for (const auto& cell : cells) jobs.push_back(job_of(cell, into));
+  const bool terminal = run::can_redraw(STDERR_FILENO);
+  const auto begin = std::chrono::steady_clock::now();
+  run_side_by_side(jobs, at_once, [&](size_t ended) {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    const double each = spent.count() / static_cast<double>(ended);
+    std::cerr << (terminal ? "\r" : "") << ended << " of " << jobs.size() << " runs, "
+              << run::duration_text(each * static_cast<double>(jobs.size() - ended)) << " left  "
+              << (terminal && ended < jobs.size() ? "" : "\n") << std::flush;
+  });
+}
+
+void demonstrate(const Options& options) {
+  const fs::path into = options.into;
+  const auto cells = cells_of(options);
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  std::cout << "Unconstrained Scion (steps of length lr) and Unconstrained ClippedScion (lr min(1, "
+               "s/rho)),\nan MLP on 1000 images of Fashion-MNIST, all of them in every step; "
+            << options.lrs.size() << " fixed stepsizes,\n"
+            << options.seeds << (options.seeds == 1 ? " seed" : " seeds") << ". Into "
+            << into.string() << "/.\n\n"
+            << std::flush;
+  run::make_directories(run::FileSystem::real(), into);
+  train_cells(cells, into, options.jobs > 0 ? options.jobs : cores);
+
+  std::vector<DemoRun> runs;
+  for (const auto& cell : cells) runs.push_back(read_cell(cell, into));
+  const auto figure = demo_figure(runs);
+  const fs::path picture = into / "demo.svg";
+  run::write_file_atomically(run::FileSystem::real(), picture, plot::to_svg(figure));
+  if (isatty(STDOUT_FILENO) != 0) {
+    const int columns = std::min(100, run::terminal_columns());
+    std::cout << '\n' << plot::to_terminal(figure, columns, 20, run::shows_colors());
+  }
+  std::cout << "\nExcess loss: what the loss is above the smallest possible one after "
+            << runs.front().excess.size() << " steps.\n\n";
+  demo_table(runs).print(std::cout);
+  std::cout << '\n'
+            << demo_conclusion(runs) << "\n\nThe picture: " << picture.string()
+            << "\nThe curves of every run: normball report " << into.string() << "/*-seed0\n";
+}
+
+}  // namespace
+
+void add_demo_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  auto* demo = app.add_subcommand(
+      "demo", "Train a small network with and without clipping at several stepsizes; compare");
+  demo->add_option("--lr", options->lrs, "The stepsizes")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  demo->add_option("--seeds", options->seeds, "Runs for each method and stepsize")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  demo->add_option("--jobs", options->jobs, "Runs at a time, on one thread each; 0: one a core")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  demo->add_option("--into", options->into,
+                   "Directory of the runs; what it has of them is used, not computed again")
+      ->capture_default_str();
+  demo->callback([options] { demonstrate(*options); });
+}
+
+}  // namespace normball::cli

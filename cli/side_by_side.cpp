@@ -1,0 +1,84 @@
+#include "cli/side_by_side.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "normball/error.h"
+
+namespace normball::cli {
+namespace {
+
+pid_t start(const Job& job) {
+  std::vector<const char*> words;
+  for (const auto& word : job.command) words.push_back(word.c_str());
+  words.push_back(nullptr);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) detail::invalid("run", "no new process: ", std::strerror(errno));
+  if (child > 0) return child;
+  // Only what may follow a fork in a program with threads.
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(127);
+  const int log = ::open(job.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (log < 0 || ::dup2(log, STDOUT_FILENO) < 0 || ::dup2(log, STDERR_FILENO) < 0) ::_exit(126);
+  ::execvp(words[0], const_cast<char* const*>(words.data()));  // NOLINT: exec changes nothing
+  ::_exit(127);
+}
+
+std::string last_lines(const std::filesystem::path& log, size_t count) {
+  std::ifstream file(log);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  std::string text;
+  for (size_t i = lines.size() > count ? lines.size() - count : 0; i < lines.size(); ++i) {
+    text += "\n  " + lines[i];
+  }
+  return text;
+}
+
+std::string failure(const Job& job, int status) {
+  std::string words;
+  for (const auto& word : job.command) words += (words.empty() ? "" : " ") + word;
+  const std::string how = WIFEXITED(status)
+                              ? "ended with exit code " + std::to_string(WEXITSTATUS(status))
+                              : "was ended by signal " + std::to_string(WTERMSIG(status));
+  return words + "\n" + how + "; the end of " + job.log.string() + ":" + last_lines(job.log, 5);
+}
+
+}  // namespace
+
+void run_side_by_side(const std::vector<Job>& jobs, int at_once,
+                      const std::function<void(size_t ended)>& done) {
+  std::map<pid_t, size_t> running;
+  std::string failed;
+  size_t next = 0, ended = 0;
+  const auto limit = static_cast<size_t>(std::max(1, at_once));
+  while (!running.empty() || (next < jobs.size() && failed.empty())) {
+    if (running.size() < limit && next < jobs.size() && failed.empty()) {
+      running.emplace(start(jobs[next]), next);
+      ++next;
+      continue;
+    }
+    int status = 0;
+    const pid_t child = ::waitpid(-1, &status, 0);
+    if (child < 0 && errno == EINTR) continue;
+    const auto found = running.find(child);
+    if (found == running.end()) continue;
+    if (status != 0 && failed.empty()) failed = failure(jobs[found->second], status);
+    running.erase(found);
+    done(++ended);
+  }
+  if (!failed.empty()) throw std::runtime_error(detail::message("run", failed));
+}
+
+}  // namespace normball::cli
