@@ -113,8 +113,9 @@ void demonstrate(const Options& options) {
     const int columns = std::min(100, run::terminal_columns());
     std::cout << '\n' << plot::to_terminal(figure, columns, 20, run::shows_colors());
   }
-  std::cout << "\nExcess loss: what the loss is above the smallest possible one after "
-            << runs.front().excess.size() << " steps.\n\n";
+  std::cout
+      << "\nExcess loss: how far the loss is above the smallest possible one in the last tenth of "
+      << runs.front().excess.size() << " steps\n(geometric mean).\n\n";
   demo_table(runs).print(std::cout);
   std::cout << '\n'
             << demo_conclusion(runs) << "\n\nThe picture: " << picture.string()

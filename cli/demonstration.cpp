@@ -11,18 +11,20 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-// The last excess losses of one method at one stepsize, over its seeds.
+double geometric_mean(std::span<const double> values) {
+  double sum = 0;
+  for (const double value : values) sum += std::log(value);
+  return std::exp(sum / static_cast<double>(values.size()));
+}
+
+// Where one method ended at one stepsize, for each of its seeds.
 struct Ending {
   double lr = 0;
   std::vector<double> values = {};
 
   double low() const { return std::ranges::min(values); }
   double high() const { return std::ranges::max(values); }
-  double mean() const {  // geometric
-    double sum = 0;
-    for (const double value : values) sum += std::log(value);
-    return std::exp(sum / static_cast<double>(values.size()));
-  }
+  double mean() const { return geometric_mean(values); }
 };
 
 std::vector<double> stepsizes(std::span<const DemoRun> runs) {
@@ -36,11 +38,21 @@ double positive(double excess) {
   return std::isfinite(excess) ? std::max(excess, 1e-12) : infinite;
 }
 
+// The mean over the last tenth of the steps: steps of fixed length go to and fro across a minimum,
+// so that the last value alone depends on where it stopped.
+double end_of(const std::vector<double>& excess) {
+  if (excess.empty()) return infinite;
+  std::vector<double> last(excess.end() - static_cast<std::ptrdiff_t>((excess.size() + 9) / 10),
+                           excess.end());
+  std::ranges::transform(last, last.begin(), positive);
+  return geometric_mean(last);
+}
+
 Ending ending(std::span<const DemoRun> runs, bool clipped, double lr) {
   Ending result{.lr = lr};
   for (const auto& run : runs) {
     if (run.clipped != clipped || run.lr != lr) continue;
-    result.values.push_back(run.excess.empty() ? infinite : positive(run.excess.back()));
+    result.values.push_back(end_of(run.excess));
   }
   return result;
 }
@@ -146,8 +158,7 @@ plot::Figure demo_figure(std::span<const DemoRun> runs) {
           {.name = (clipped ? "clipped, lr " : "Scion, lr ") + format("%g", lrs[i]),
            .values = std::move(sums),
            .terminal_color = clipped ? 34 : 31,
-           .svg_color = (clipped ? cool : warm)[shade],
-           .dash = clipped ? 0 : 3});
+           .svg_color = (clipped ? cool : warm)[shade]});
     }
   }
   return figure;

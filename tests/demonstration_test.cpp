@@ -107,6 +107,17 @@ TEST(Demonstration, OneMethodAloneIsNoComparison) {
   EXPECT_TRUE(says(demo_conclusion(runs), "nothing to compare"));
 }
 
+TEST(Demonstration, TheLastTenthOfTheStepsCounts) {
+  std::vector<DemoRun> runs(2);
+  runs[0].lr = runs[1].lr = 0.1;
+  runs[0].excess.assign(20, 1.0);
+  runs[0].excess[18] = 0.01;  // to and fro between 1 and 0.01: 0.1
+  runs[1].clipped = true;
+  runs[1].excess.assign(20, 1e-3);
+  runs[1].excess[0] = 100;
+  EXPECT_TRUE(says(demo_conclusion(runs), "100 times at lr 0.1")) << demo_conclusion(runs);
+}
+
 TEST(Demonstration, FigureHasTheGeometricMeanOfTheSeeds) {
   std::vector<DemoRun> runs;
   add(runs, false, 0.1, {0.1, 0.4});
