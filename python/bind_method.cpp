@@ -45,6 +45,11 @@ void bind_method(py::module_& module) {
           [](const Method& m) { return m.norm ? std::optional(to_string(*m.norm)) : std::nullopt; })
       .def_readonly("radius", &Method::radius)
       .def_property_readonly("max_eta", [](const Method& m) { return max_eta(m.rule); })
+      .def_property_readonly("clips",
+                             [](const Method& m) {
+                               return std::holds_alternative<Clipped>(m.rule) ||
+                                      std::holds_alternative<ShortStep>(m.rule);
+                             })
       .def_property_readonly("needs_direction_norm",
                              [](const Method& m) { return needs_direction_norm(m.rule); })
       .def("check_lr", &check_lr)

@@ -12,10 +12,24 @@ namespace py = pybind11;
 
 using Text = std::optional<std::string>;
 
-Assignment assignment(const Text& norm, const Text& role, std::optional<double> radius,
+// By name, or an object with lmo(d); a class is made without arguments.
+Norm norm_of(const py::object& norm) {
+  if (py::isinstance<py::str>(norm)) return parse_norm(norm.cast<std::string>());
+  if (!py::hasattr(norm, "lmo")) throw py::type_error("norm must be a name or have lmo(d)");
+  return Custom{std::make_shared<PythonNorm>(PyType_Check(norm.ptr()) != 0 ? norm() : norm)};
+}
+
+// The user's object, None for the norms of the core.
+py::object python_norm(const Route& route) {
+  const auto* custom = std::get_if<Custom>(&route.norm);
+  const auto* own = custom ? dynamic_cast<const PythonNorm*>(custom->oracle.get()) : nullptr;
+  return own ? own->object() : py::none();
+}
+
+Assignment assignment(const py::object& norm, const Text& role, std::optional<double> radius,
                       const Text& split, std::optional<int> batch, std::optional<double> lr) {
   Assignment result{.radius = radius, .batch = batch, .lr = lr};
-  if (norm) result.norm = parse_norm(*norm);
+  if (!norm.is_none()) result.norm = norm_of(norm);
   if (role) result.role = parse_role(*role);
   if (split) result.split = parse_split(*split);
   return result;
@@ -110,7 +124,8 @@ void bind_routing(py::module_& module) {
       .def_readonly("radius", &Route::radius)
       .def_readonly("lr", &Route::lr)
       .def_readonly("why", &Route::why)
-      .def_readonly("tied_to", &Route::tied_to);
+      .def_readonly("tied_to", &Route::tied_to)
+      .def_property_readonly("python_norm", &python_norm);
   py::class_<Routing>(module, "Routing")
       .def_readonly("routes", &Routing::routes)
       .def_readonly("warnings", &Routing::warnings)

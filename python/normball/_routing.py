@@ -38,7 +38,7 @@ def named_groups(model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
     kinds = _core.kinds_of(held)
     kept = [i for i, kind in enumerate(kinds) if kind != "alias"]
     start = f"{prefix}." if prefix else ""
-    return [{"params": [params[i] for i in kept], "names": [start + held[i][0] for i in kept],
+    return [{"params": [params[i] for i in kept], "param_names": [start + held[i][0] for i in kept],
              "kinds": [kinds[i] for i in kept]}]
 
 
@@ -62,35 +62,23 @@ def entry_lr(where: str, method: _core.Method, route: _core.Route, lr: float, fi
 
 
 def route_groups(where: str, method: _core.Method, groups: Sequence[Mapping[str, Any]],
-                 model: Optional[nn.Module] = None, grad_clip: float = 0.0) -> _core.Routing:
-    """The routes of all parameters, group by group.
-
-    A model changes none of them: it adds names where the groups have none, and what no group has.
-    """
+                 grad_clip: float = 0.0) -> _core.Routing:
+    """The routes of all parameters, group by group."""
     infos = []
     listed = []
-    unnamed = []
-    for index, group in enumerate(groups):
+    for index, (group, names) in enumerate(zip(groups, _options.names_of(where, groups))):
         _options.check_not_overridden(where, method, group, index)
         given = {key: group[key] for key in _options.ASSIGNED}
         if given["norm"] == "auto":  # says nothing
             given["norm"] = None
-        for i, (name, kind, parameter) in enumerate(zip(group["names"], group["kinds"], group["params"])):
-            unnamed.append(name == f"{index}.{i}")
+        kinds = group.get("kinds") or ["unknown"] * len(names)
+        for name, kind, parameter in zip(names, kinds, group["params"]):
             infos.append(_info(name, kind, parameter, given))
             listed.append(parameter)
     shared = groups[0]
     rules = [(pattern, _options.assignment(then, _options.RULED)) for pattern, then in shared["rules"].items()]
     routing = _core.route(infos, rules=rules, radii=shared["radii"], solver=shared["solver"], grad_clip=grad_clip,
                           method=method)
-    if model is not None:
-        known = named_groups(model)[0]
-        at = {id(p): i for i, p in reversed(list(enumerate(listed)))}
-        for name, parameter in zip(known["names"], known["params"]):
-            if id(parameter) not in at:
-                routing.add_ungrouped(name, list(parameter.shape))
-            elif unnamed[at[id(parameter)]]:
-                routing.rename(at[id(parameter)], name)
     for parameter, route in zip(listed, routing.routes):
         if route.tied_to is not None and parameter is not listed[route.tied_to]:
             raise ValueError(f"[{where}] '{route.name}' and '{routing.routes[route.tied_to].name}' are two Parameters "

@@ -1,18 +1,19 @@
 """Which norm each parameter of known models gets through the Python front end, and the warnings."""
 from pathlib import Path
 
+import normball
 import pytest
 import torch
 from models import Airbench, Gpt, Vit, mixed
+from normball.torch import ClippedScion, Scion, named_groups
 from routing_models import CASES
-from normball.torch import ClippedScion, named_groups
 from torch import nn
 
 OPTIONS = dict(lr=0.01, alpha=0.1, rho=10.0)
 
 
-def norms(optimizer, model=None):
-    return {route.name: route.norm for route in optimizer._routing(model).routes if route.blocks}
+def norms(optimizer):
+    return {route.name: route.norm for route in optimizer._routing().routes if route.blocks}
 
 
 def expected_airbench():
@@ -60,6 +61,60 @@ def test_known_models(make, expected, form):
     for name, norm in expected().items():
         assert any(line.split()[0] == name and norm in line for line in table.splitlines()), name
     assert "warning" not in table
+
+
+def rows(table):
+    """{parameter: (norm, radius)} of an explained table, by its first line's columns."""
+    lines = [line for line in table.splitlines() if not line.startswith("warning")]
+    at = [lines[0].index(title) for title in ("norm", "radius", "why")]
+    return {line.split()[0]: (line[at[0]:at[1]].strip(), line[at[1]:at[2]].strip()) for line in lines[1:]}
+
+
+@pytest.mark.parametrize("form", ["module", "parameters", "named_parameters", "groups"])
+def test_explain_shows_what_steps(form):
+    """With alpha = 1 and a small lr the step of each parameter is lr times the radius of the table in its norm."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 12), nn.LayerNorm(12), nn.Linear(12, 6))
+    params = {"module": lambda: model, "parameters": model.parameters, "named_parameters": model.named_parameters,
+              "groups": lambda: [dict(params=list(m.parameters())) for m in model]}[form]()
+    optimizer = Scion(params, lr=1e-3, alpha=1.0, radii={"hidden": 50, "output": 3000, "onehot": 7})
+    table = rows(optimizer.explain(model))
+    assert set(table) == {name for name, _ in model.named_parameters()}
+    before = {name: p.detach().double().clone() for name, p in model.named_parameters()}
+    for p in model.parameters():
+        p.grad = torch.randn_like(p)
+    optimizer.step()
+    for name, p in model.named_parameters():
+        norm, radius = table[name]
+        moved = normball.norm((before[name] - p.detach().double()).numpy(), norm)
+        assert moved == pytest.approx(1e-3 * float(radius), rel=1e-3), (name, norm)
+
+
+def test_explain_of_another_model_is_refused():
+    optimizer = ClippedScion(nn.Linear(3, 2), **OPTIONS)
+    with pytest.raises(ValueError, match="none of the 2 parameters of this Linear.*the model that it trains"):
+        optimizer.explain(nn.Linear(3, 2))
+    with pytest.raises(ValueError, match="must be the module.*list"):
+        optimizer.explain([])
+
+
+def test_several_models_in_one_optimizer():
+    encoder, decoder = nn.Linear(5, 3), nn.Linear(3, 5)
+    both = ClippedScion(named_groups(encoder) + named_groups(decoder), **OPTIONS)
+    assert list(norms(both)) == ["weight", "bias", "group1.weight", "group1.bias"]
+    prefixed = ClippedScion(named_groups(encoder, prefix="encoder") + named_groups(decoder, "decoder"), **OPTIONS,
+                            rules={"decoder.weight": dict(norm="row")})
+    assert norms(prefixed) == {"encoder.weight": "spectral", "encoder.bias": "rms", "decoder.weight": "row",
+                               "decoder.bias": "rms"}
+    pairs = [dict(params=list(encoder.named_parameters())), dict(params=list(decoder.named_parameters()))]
+    starts = [p.detach().clone() for m in (encoder, decoder) for p in m.parameters()]
+    optimizer = ClippedScion(pairs, **OPTIONS, layer_reports=True)
+    for m in (encoder, decoder):
+        for p in m.parameters():
+            p.grad = torch.ones_like(p)
+    optimizer.step()
+    assert [layer.name for layer in optimizer.report.layers] == ["weight", "bias", "group1.weight", "group1.bias"]
+    assert not any(torch.equal(p, q) for p, q in zip(starts, [*encoder.parameters(), *decoder.parameters()]))
 
 
 def test_module_types_count_where_names_say_nothing():
