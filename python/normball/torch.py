@@ -313,7 +313,7 @@ class NormBall(torch.optim.Optimizer):
         if self._execution["layer_reports"]:
             rows = [row for part in self._parts for row in part.layers()]
             layers = tuple(LayerReport(*row) for row in sorted(rows, key=lambda row: self._order[row[0]]))
-        clipped = method.clips and 0 < eta >= method.max_eta
+        clipped = method.is_clipped(eta)
         stalled = method.constrained and eta == 0 and s < 0
         self.report = StepReport(k, s, eta, gamma, max(lrs), clipped, layers=layers, stalled=stalled)
         for group in self.param_groups:
