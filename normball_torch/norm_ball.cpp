@@ -297,6 +297,7 @@ void NormBall::combine(Plan& plan) {
       eta(plan.method.rule,
           {.pairing = report.pairing, .direction_norm = report.direction_norm, .step = steps_});
   report.clipped = is_clipped(plan.method.rule, report.eta);
+  report.stalled = plan.method.constrained && report.eta == 0 && report.pairing < 0;
   if (!std::isfinite(report.pairing) || !std::isfinite(report.gamma * report.eta)) {
     if (!whole().skip_nonfinite().value_or(false)) {
       throw NonFiniteError(normball::detail::message("NormBall::step", "s = ", report.pairing,
@@ -331,8 +332,7 @@ void NormBall::skip(Plan& plan, const StepReport& because) {
 
 // Once: a run that stands still would say it at every step.
 void NormBall::warn_of_a_stall(Plan& plan) {
-  const bool stalled = plan.method.constrained && report_.eta == 0 && report_.pairing < 0;
-  if (!stalled || warned_) return;
+  if (!report_.stalled || warned_) return;
   warned_ = true;
   const auto worst = std::ranges::min_element(report_.layers, {}, &LayerReport::pairing);
   const auto index = static_cast<size_t>(worst - report_.layers.begin());

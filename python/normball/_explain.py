@@ -19,12 +19,12 @@ def explain_model(where: str, routing: _core.Routing, groups: Sequence[Mapping[s
         raise ValueError(f"[{where}.explain] none of the {len(in_model)} parameters of this {type(model).__name__} is in "
                          f"the optimizer; give the model that it trains")
 
-    def label(route: _core.Route, name: str) -> _core.Route:
-        return route if name == route.name else route.renamed(f"{name} ({route.name})")
-
-    routes = [label(route, in_model.get(id(p), route.name)) for route, p in zip(routing.routes, own)]
+    for index, (route, parameter) in enumerate(zip(routing.routes, own)):
+        name = in_model.get(id(parameter), route.name)
+        if name != route.name:
+            routing.rename(index, f"{name} ({route.name})")
     held = {id(p) for p in own}
-    absent = _core.route([_core.ParameterInfo(name, list(p.shape), kind=kind, requires_grad=p.requires_grad, in_group=False)
-                          for name, kind, p in zip(known["param_names"], known["kinds"], known["params"])
-                          if id(p) not in held])
-    return _core.Routing(routes + absent.routes, routing.warnings + absent.warnings).explain()
+    for name, parameter in zip(known["param_names"], known["params"]):
+        if id(parameter) not in held:
+            routing.add_ungrouped(name, list(parameter.shape))
+    return routing.explain()

@@ -258,8 +258,8 @@ class NormBall(torch.optim.Optimizer):
             name = self._first_nonfinite(gradients, all_of_it=False)
             if name is not None:
                 raise self._nonfinite(f"the gradient of '{name}' has an entry that is not finite", name)
-        prepared = [part.prepare(own, [self._lr(entry, method, lrs) for entry in part.entries], self.state)
-                    for part, own in zip(self._parts, gradients)]
+        own_lrs = [[self._lr(entry, method, lrs) for entry in part.entries] for part in self._parts]
+        prepared = [part.prepare(own, own_lr, self.state) for part, own, own_lr in zip(self._parts, gradients, own_lrs)]
         s, shares = method.combine_duals([pairing for pairing, _ in prepared])
         length = method.combine_norms([length for _, length in prepared])
         if not math.isfinite(s + length):
@@ -348,12 +348,8 @@ def initialize_(target: Union[NormBall, nn.Module], seed: int = 0, **options: An
         raise ValueError(f"[initialize_] takes an optimizer of normball.torch or a module, got {type(target).__name__}")
     elif options:
         raise ValueError(f"[initialize_] an optimizer has its norms and radii; got {', '.join(options)}")
-    kinds = {id(p): kind for group in target.param_groups
-             for p, kind in zip(group["params"], group.get("kinds") or ["unknown"] * len(group["params"]))}
     entries = target._entries()
-    _initialize.initialize_entries("initialize_", entries, [
-        kinds[id(p)] if kinds[id(p)] != "unknown" else _core.guess_kind(route.name, list(p.shape))
-        for p, route, _ in entries], seed)
+    _initialize.initialize_entries("initialize_", entries, [entry.route.kind for entry in entries], seed)
 
 
 def scale_into_balls_(optimizer: NormBall) -> float:

@@ -193,6 +193,41 @@ class Failing : public normball::NormOracle {
   mutable bool fail = false, not_a_number = false;
 };
 
+// Parts in float32, float64 and tensor operations, one of which fails.
+TEST(AllOrNothing, AnErrorInOnePart) {
+  for (const auto type : {torch::kFloat32, torch::kFloat64, torch::kHalf}) {
+    const auto oracle = std::make_shared<Failing>();
+    Tensor half = parameter({3, 4}, 1, torch::kHalf),
+           single = parameter({5, 3}, 2, torch::kFloat32);
+    Tensor twice = parameter({4, 6}, 3), own = parameter({7, 2}, 4, type);
+    std::vector<OptimizerParamGroup> groups = {OptimizerParamGroup({half, single, twice})};
+    groups.push_back(OptimizerParamGroup(
+        {own}, std::make_unique<NormBallOptions>(NormBallOptions().oracle(oracle))));
+    for (const bool skip : {false, true}) {
+      ClippedScion optimizer(groups, options().skip_nonfinite(skip));
+      optimizer.step();
+      const auto before = everything(optimizer);
+      oracle->fail = true;
+      EXPECT_THROW(optimizer.step(), std::runtime_error);
+      oracle->fail = false;
+      EXPECT_TRUE(equal(before, everything(optimizer))) << type;
+      oracle->not_a_number = true;
+      if (skip) {
+        optimizer.step();
+        EXPECT_TRUE(optimizer.report().skipped);
+        EXPECT_EQ(optimizer.report().nonfinite_layer, "param3");
+      } else {
+        EXPECT_THROW(optimizer.step(), normball::NonFiniteError);
+      }
+      oracle->not_a_number = false;
+      EXPECT_TRUE(equal(before, everything(optimizer))) << type;
+      EXPECT_EQ(optimizer.steps_taken(), 1);
+      optimizer.step();
+      EXPECT_EQ(optimizer.steps_taken(), 2);
+    }
+  }
+}
+
 // NaN in a weight makes s NaN where constrained: no step, least of all the longest.
 TEST(AllOrNothing, WeightsThatAreNotFinite) {
   for (const bool aten : {false, true}) {
@@ -420,6 +455,7 @@ TEST(Weights, FarOutsideTheBallAreNamedAndBroughtBack) {
     optimizer.step();
     EXPECT_EQ(testing::internal::GetCapturedStderr(), "");  // once
     EXPECT_EQ(optimizer.report().eta, 0);
+    EXPECT_TRUE(optimizer.report().stalled);
     EXPECT_NEAR(optimizer.scale_into_balls(), 100, 1e-10);
     EXPECT_LE(optimizer.scale_into_balls(), 1 + 1e-12);
     EXPECT_NEAR(torch::linalg_svdvals(far.detach()).max().item<double>(), 1, 1e-12);
@@ -479,6 +515,53 @@ TEST(Checkpoint, OptionsAreTheProgrammes) {
   EXPECT_EQ(options_of(into).get_lr(), 0.125);
   EXPECT_EQ(into.steps_taken(), 1);
   EXPECT_EQ(into.routing().layers().size(), 2U);
+}
+
+// Forms of parameters and of use that need no care.
+TEST(Anything, EmptyScalarFrozenMovedAndConverted) {
+  ClippedScion nothing(std::vector<Tensor>{}, options());
+  nothing.step();
+  EXPECT_EQ(nothing.steps_taken(), 0);
+  for (const bool aten : {false, true}) {
+    Tensor empty = parameter({0, 3}, 1), scalar = parameter({}, 2), frozen = parameter({3, 2}, 3);
+    Tensor w = parameter({4, 3}, 4);
+    frozen.mutable_grad() = Tensor();
+    frozen.set_requires_grad(false);
+    const std::vector<Tensor> before = {frozen.clone(), scalar.detach().clone()};
+    ClippedScion first({empty, scalar, frozen, w}, options().force_aten(aten));
+    first.step();
+    ClippedScion optimizer = std::move(first);
+    optimizer.step();
+    EXPECT_EQ(optimizer.steps_taken(), 2);
+    EXPECT_TRUE(torch::equal(before[0], frozen));
+    EXPECT_FALSE(torch::equal(before[1], scalar.detach()));
+    // As module->to(kFloat32) does: new data of another type in the same parameter.
+    w.set_data(w.detach().to(torch::kFloat32));
+    w.mutable_grad() = w.grad().to(torch::kFloat32);
+    optimizer.step();
+    EXPECT_EQ(w.scalar_type(), torch::kFloat32);
+    EXPECT_EQ(optimizer.steps_taken(), 3);
+  }
+}
+
+// An exception in a closure, and options of another optimizer in a group, leave all as it was.
+TEST(Anything, ErrorsOfTheCaller) {
+  Tensor w = parameter({4, 3}, 1);
+  ClippedScion optimizer(std::vector<Tensor>{w}, options());
+  optimizer.step();
+  const auto before = everything(optimizer);
+  EXPECT_THROW(optimizer.step([]() -> Tensor { throw std::runtime_error("no data"); }),
+               std::runtime_error);
+  const auto own = optimizer.param_groups()[0].options().clone();
+  optimizer.param_groups()[0].set_options(std::make_unique<torch::optim::SGDOptions>(0.1));
+  expect_error([&] { optimizer.step(); }, {"group 0", "NormBallOptions"});
+  EXPECT_TRUE(equal(before, everything(optimizer)));
+  optimizer.param_groups()[0].set_options(own->clone());
+  options_of(optimizer).lr(std::nan(""));
+  expect_error([&] { optimizer.step(); }, {"lr of group 0", "nan"});
+  options_of(optimizer).lr(0.1);
+  optimizer.step();
+  EXPECT_EQ(optimizer.steps_taken(), 2);
 }
 
 }  // namespace
