@@ -26,11 +26,6 @@ py::object python_norm(const Route& route) {
   return own ? own->object() : py::none();
 }
 
-Route renamed(Route route, std::string name) {
-  route.name = std::move(name);
-  return route;
-}
-
 Assignment assignment(const py::object& norm, const Text& role, std::optional<double> radius,
                       const Text& split, std::optional<int> batch, std::optional<double> lr) {
   Assignment result{.radius = radius, .batch = batch, .lr = lr};
@@ -130,13 +125,8 @@ void bind_routing(py::module_& module) {
       .def_readonly("lr", &Route::lr)
       .def_readonly("why", &Route::why)
       .def_readonly("tied_to", &Route::tied_to)
-      .def_property_readonly("python_norm", &python_norm)
-      .def("renamed", &renamed, py::arg("name"));
+      .def_property_readonly("python_norm", &python_norm);
   py::class_<Routing>(module, "Routing")
-      .def(py::init([](std::vector<Route> routes, std::vector<std::string> warnings) {
-             return Routing{.routes = std::move(routes), .warnings = std::move(warnings)};
-           }),
-           py::arg("routes"), py::arg("warnings"))
       .def_readonly("routes", &Routing::routes)
       .def_readonly("warnings", &Routing::warnings)
       .def("explain", &Routing::explain)

@@ -104,7 +104,7 @@ def test_several_models_in_one_optimizer():
     assert list(norms(both)) == ["weight", "bias", "group1.weight", "group1.bias"]
     prefixed = ClippedScion(named_groups(encoder, prefix="encoder") + named_groups(decoder, "decoder"), **OPTIONS,
                             rules={"decoder.weight": dict(norm="row")})
-    assert norms(prefixed) == {"encoder.weight": "sign", "encoder.bias": "rms", "decoder.weight": "row",
+    assert norms(prefixed) == {"encoder.weight": "spectral", "encoder.bias": "rms", "decoder.weight": "row",
                                "decoder.bias": "rms"}
     pairs = [dict(params=list(encoder.named_parameters())), dict(params=list(decoder.named_parameters()))]
     starts = [p.detach().clone() for m in (encoder, decoder) for p in m.parameters()]
