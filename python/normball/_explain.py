@@ -13,18 +13,15 @@ def explain_model(where: str, routing: _core.Routing, groups: Sequence[Mapping[s
     if not isinstance(model, nn.Module):
         raise ValueError(f"[{where}.explain] model must be the module that is trained, got {type(model).__name__}")
     known = named_groups(model)[0]
-    in_model = {id(p): name for p, name in zip(known["params"], known["param_names"])}
-    own = [p for group in groups for p in group["params"]]
-    if in_model.keys().isdisjoint(id(p) for p in own):
-        raise ValueError(f"[{where}.explain] none of the {len(in_model)} parameters of this {type(model).__name__} is in "
-                         f"the optimizer; give the model that it trains")
-
-    for index, (route, parameter) in enumerate(zip(routing.routes, own)):
-        name = in_model.get(id(parameter), route.name)
-        if name != route.name:
-            routing.rename(index, f"{name} ({route.name})")
-    held = {id(p) for p in own}
+    own = [(id(p), "param_names" in group) for group in groups for p in group["params"]]
+    at = {key: i for i, (key, _) in reversed(list(enumerate(own)))}
+    if at.keys().isdisjoint(id(p) for p in known["params"]):
+        raise ValueError(f"[{where}.explain] none of the {len(known['params'])} parameters of this {type(model).__name__} "
+                         f"is in the optimizer; give the model that it trains")
     for name, parameter in zip(known["param_names"], known["params"]):
-        if id(parameter) not in held:
+        i = at.get(id(parameter))
+        if i is None:
             routing.add_ungrouped(name, list(parameter.shape))
+        elif not own[i][1]:
+            routing.rename(i, name)
     return routing.explain()

@@ -42,11 +42,12 @@ def _drawn(where: str, entry: Entry, seeds: np.random.SeedSequence) -> torch.Ten
     return values
 
 
-def initialize_entries(where: str, entries: Sequence[Entry], kinds: Sequence[str], seed: Any) -> None:
+def initialize_entries(where: str, entries: Sequence[Entry], seed: Any) -> None:
     """All values are drawn before the first is written: on an error nothing changes."""
     seeds = np.random.SeedSequence(checked_seed(where, seed)).spawn(len(entries))
     drawn = []
-    for entry, kind, own in zip(entries, kinds, seeds):
+    for entry, own in zip(entries, seeds):
+        kind = entry.route.kind
         _gate.check_memory(where, entry.route.name, entry.parameter)
         # A vector that is no bias is a gain, or may be one, and a gain of 0 would silence its layer.
         if kind == "bias" or (entry.parameter.dim() > 1 and kind != "norm"):

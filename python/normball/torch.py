@@ -326,7 +326,8 @@ class NormBall(torch.optim.Optimizer):
                               f"(optimizer), initialize_, or larger radii", stacklevel=3)
 
     def _lr(self, entry: Entry, method: _core.Method, lrs: Sequence[float]) -> float:
-        return entry_lr(type(self).__name__, method, entry.route, lrs[entry.group], self._first_lrs[entry.group])
+        first = self._first_lrs[entry.group] if entry.group < len(self._first_lrs) else lrs[entry.group]
+        return entry_lr(type(self).__name__, method, entry.route, lrs[entry.group], first)
 
     def _abandon(self) -> None:
         for part in self._parts:
@@ -348,8 +349,7 @@ def initialize_(target: Union[NormBall, nn.Module], seed: int = 0, **options: An
         raise ValueError(f"[initialize_] takes an optimizer of normball.torch or a module, got {type(target).__name__}")
     elif options:
         raise ValueError(f"[initialize_] an optimizer has its norms and radii; got {', '.join(options)}")
-    entries = target._entries()
-    _initialize.initialize_entries("initialize_", entries, [entry.route.kind for entry in entries], seed)
+    _initialize.initialize_entries("initialize_", target._entries(), seed)
 
 
 def scale_into_balls_(optimizer: NormBall) -> float:
