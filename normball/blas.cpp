@@ -18,13 +18,14 @@
                  const T*, const int*, const T*, T*, const int*, size_t, size_t);                  \
   void p##gemv_(const char*, const int*, const int*, const T*, const T*, const int*, const T*,     \
                 const int*, const T*, T*, const int*, size_t);                                     \
-  void p##trsv_(const char*, const char*, const char*, const int*, const T*, const int*, T*,       \
-                const int*, size_t, size_t, size_t);                                               \
+  void p##trsm_(const char*, const char*, const char*, const char*, const int*, const int*,        \
+                const T*, const T*, const int*, T*, const int*, size_t, size_t, size_t, size_t);   \
   void p##potrf_(const char*, const int*, T*, const int*, int*, size_t);                           \
-  void p##potri_(const char*, const int*, T*, const int*, int*, size_t);                           \
   void p##stemr_(const char*, const char*, const int*, T*, T*, const T*, const T*, const int*,     \
                  const int*, int*, T*, T*, const int*, const int*, int*, int*, T*, const int*,     \
                  int*, const int*, int*, size_t, size_t);                                          \
+  void p##stedc_(const char*, const int*, T*, T*, T*, const int*, T*, const int*, int*,            \
+                 const int*, int*, size_t);                                                        \
   void p##gesdd_(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*,      \
                  const int*, T*, const int*, int*, int*, size_t);                                  \
   void p##gesvd_(const char*, const char*, const int*, const int*, T*, const int*, T*, T*,         \
@@ -52,10 +53,10 @@ struct Fortran;
     static constexpr auto symm = &p##symm_;   \
     static constexpr auto syr2k = &p##syr2k_; \
     static constexpr auto gemv = &p##gemv_;   \
-    static constexpr auto trsv = &p##trsv_;   \
+    static constexpr auto trsm = &p##trsm_;   \
     static constexpr auto potrf = &p##potrf_; \
-    static constexpr auto potri = &p##potri_; \
     static constexpr auto stemr = &p##stemr_; \
+    static constexpr auto stedc = &p##stedc_; \
     static constexpr auto gesdd = &p##gesdd_; \
     static constexpr auto gesvd = &p##gesvd_; \
     static constexpr auto geqrf = &p##geqrf_; \
@@ -200,17 +201,19 @@ bool cholesky(MatrixView<T> s) {
 }
 
 template <class T>
-bool invert_cholesky(MatrixView<T> u) {
-  const int n = to_int(u.rows), ldu = leading(u);
-  int info = 0;
-  Fortran<T>::potri("L", &n, u.data, &ldu, &info, 1);
-  return info == 0;
+void solve_triangular_left(ConstMatrixView<T> u, MatrixView<T> x) {
+  const int m = to_int(x.cols), n = to_int(x.rows), ldu = leading(u), ldx = leading(x);
+  const T one = 1;
+  if (m == 0 || n == 0) return;
+  Fortran<T>::trsm("R", "L", "T", "N", &m, &n, &one, u.data, &ldu, x.data, &ldx, 1, 1, 1, 1);
 }
 
 template <class T>
-void solve_triangular(ConstMatrixView<T> u, Op op, T* x) {
-  const int n = to_int(u.rows), ldu = leading(u), one = 1;
-  Fortran<T>::trsv("L", flipped(op), "N", &n, u.data, &ldu, x, &one, 1, 1, 1);
+void solve_triangular_right(ConstMatrixView<T> u, MatrixView<T> x) {
+  const int m = to_int(x.cols), n = to_int(x.rows), ldu = leading(u), ldx = leading(x);
+  const T one = 1;
+  if (m == 0 || n == 0) return;
+  Fortran<T>::trsm("L", "L", "N", "N", &m, &n, &one, u.data, &ldu, x.data, &ldx, 1, 1, 1, 1);
 }
 
 template <class T>
@@ -229,6 +232,21 @@ bool smallest_eigenpairs(std::span<T> diagonal, std::span<T> off_diagonal, std::
                     &relative_accuracy, work.data(), &lwork, iwork.data(), &liwork, &info, 1, 1);
   std::copy_n(all_values.begin(), values.size(), values.begin());
   return info == 0 && found == count;
+}
+
+template <class T>
+bool eigenpairs(std::span<T> diagonal, std::span<T> off_diagonal, MatrixView<T> vectors,
+                Workspace& workspace) {
+  const Workspace::Frame frame(workspace);
+  const Index size = vectors.rows;
+  const int n = to_int(size), ldz = leading(vectors);
+  const int lwork = to_int(1 + 4 * size + size * size), liwork = 3 + 5 * n;  // as documented
+  const auto work = workspace.take<T>(lwork);
+  const auto iwork = workspace.take<int>(liwork);
+  int info = 0;
+  Fortran<T>::stedc("I", &n, diagonal.data(), off_diagonal.data(), vectors.data, &ldz, work.data(),
+                    &lwork, iwork.data(), &liwork, &info, 1);
+  return info == 0;
 }
 
 template <class T>
@@ -310,10 +328,11 @@ void orthonormalize_rows(MatrixView<T> x, Workspace& workspace) {
   template void syr2k(T, ConstMatrixView<T>, ConstMatrixView<T>, T, MatrixView<T>);          \
   template void gemv(T, ConstMatrixView<T>, Op, const T*, Index, T, T*);                     \
   template bool cholesky(MatrixView<T>);                                                     \
-  template bool invert_cholesky(MatrixView<T>);                                              \
-  template void solve_triangular(ConstMatrixView<T>, Op, T*);                                \
+  template void solve_triangular_left(ConstMatrixView<T>, MatrixView<T>);                    \
+  template void solve_triangular_right(ConstMatrixView<T>, MatrixView<T>);                   \
   template bool smallest_eigenpairs(std::span<T>, std::span<T>, std::span<T>, MatrixView<T>, \
                                     Workspace&);                                             \
+  template bool eigenpairs(std::span<T>, std::span<T>, MatrixView<T>, Workspace&);           \
   template void mirror_upper(MatrixView<T>);                                                 \
   template void singular_values(MatrixView<T>, T*, Workspace&);                              \
   template void svd(MatrixView<T>, MatrixView<T>, T*, MatrixView<T>, Workspace&);            \

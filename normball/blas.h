@@ -2,6 +2,8 @@
 // in memory comes from the workspace.
 #pragma once
 
+#include <span>
+
 #include "normball/matrix_view.h"
 #include "normball/workspace.h"
 
@@ -43,13 +45,11 @@ void mirror_upper(MatrixView<T> c);
 template <class T>
 bool cholesky(MatrixView<T> s);
 
-// The upper triangle of the inverse of uᵀ u, in place of u.
+// x <- u⁻ᵀ x for an upper triangular u, or x <- x u⁻¹.
 template <class T>
-bool invert_cholesky(MatrixView<T> u);
-
-// x <- op(u)⁻¹ x for an upper triangular u.
+void solve_triangular_left(ConstMatrixView<T> u, MatrixView<T> x);
 template <class T>
-void solve_triangular(ConstMatrixView<T> u, Op op, T* x);
+void solve_triangular_right(ConstMatrixView<T> u, MatrixView<T> x);
 
 // The values.size() smallest eigenvalues of a symmetric tridiagonal matrix, ascending, and their
 // eigenvectors as the rows of `vectors`; false where LAPACK fails. `diagonal` and `off_diagonal`
@@ -57,6 +57,13 @@ void solve_triangular(ConstMatrixView<T> u, Op op, T* x);
 template <class T>
 bool smallest_eigenpairs(std::span<T> diagonal, std::span<T> off_diagonal, std::span<T> values,
                          MatrixView<T> vectors, Workspace& workspace);
+
+// All eigenvalues of a symmetric tridiagonal matrix, ascending, in place of its diagonal, and their
+// eigenvectors as the rows of `vectors`; false where LAPACK fails. `off_diagonal` is destroyed.
+// More robust, but OpenBLAS may allocate.
+template <class T>
+bool eigenpairs(std::span<T> diagonal, std::span<T> off_diagonal, MatrixView<T> vectors,
+                Workspace& workspace);
 
 // The singular values of x, descending, into sigma (min(rows, cols) of them). x is destroyed.
 template <class T>

@@ -13,9 +13,9 @@
 
 namespace normball {
 
-// The default. Singular values above 1e-6 (float) or 1e-10 (double) of the largest become 1 within
-// 2e-4 (float; 1e-5 for n <= 32 and rank-deficient input) or 1e-10 and 1e-12 upwards (double);
-// smaller ones may end anywhere below that. See docs/polar.md.
+// The default. Singular values up to max(rows, cols) epsilon times the largest are rounding and
+// become 0. The others become 1 within 2e-4 (float) or 1e-10 and 1e-12 upwards (double), for
+// condition numbers up to 1e6 and 1e10. See docs/polar.md.
 struct ExactPolar {
   friend bool operator==(const ExactPolar&, const ExactPolar&) = default;
 };
@@ -31,7 +31,7 @@ struct DampedPolar {
   friend bool operator==(const DampedPolar&, const DampedPolar&) = default;
 };
 
-// UVᵀ from LAPACK's singular value decomposition: the slow reference.
+// UVᵀ from LAPACK's singular value decomposition in double, with the same rule: the slow reference.
 struct SvdPolar {
   friend bool operator==(const SvdPolar&, const SvdPolar&) = default;
 };

@@ -1,6 +1,9 @@
 // The solvers behind polar(), one file each. Internal.
 #pragma once
 
+#include <algorithm>
+#include <limits>
+
 #include "normball/kernels.h"
 #include "normball/polar.h"
 
@@ -16,6 +19,11 @@ struct PolarProblem {
   T* state;
   int threads;
 
+  // Singular values up to cut() times the largest are rounding and count as zero.
+  double cut() const {
+    return static_cast<double>(std::max(x.rows, x.cols)) *
+           static_cast<double>(std::numeric_limits<T>::epsilon());
+  }
   void scale_into(MatrixView<T> to, double factor, double more = 1) const {
     for_each_run(x, to, [=](const T* from, T* out, Index n) {
       kernels<T>().add_scaled(out, 0, from, factor, more, n);

@@ -41,12 +41,13 @@ void ShortSide<T>::gram(T alpha, ConstMatrixView<T> x, T beta, MatrixView<T> r) 
 }
 
 template <class T>
-void ShortSide<T>::cross_gram(ConstMatrixView<T> y, ConstMatrixView<T> x, MatrixView<T> c) const {
+void ShortSide<T>::cross_gram(ConstMatrixView<T> y, ConstMatrixView<T> x, T beta,
+                              MatrixView<T> c) const {
   const Op op = left ? Op::None : Op::Transpose;
   const Index count = panel_count(c.cols, 128);
   parallel_for(count, worth_threads(c.rows, length(x), c.cols, threads), [&](Index i, int) {
     const Range range = panel(c.cols, count, i);
-    blas::gemm<T>(1, y, op, part(x, range.begin, range.size), other(op), 0,
+    blas::gemm<T>(1, y, op, part(x, range.begin, range.size), other(op), beta,
                   c.block(0, range.begin, c.rows, range.size));
   });
 }

@@ -19,20 +19,21 @@ struct ShortSide {
 
   Index size(ConstMatrixView<T> x) const { return left ? x.rows : x.cols; }
   Index length(ConstMatrixView<T> x) const { return left ? x.cols : x.rows; }
-  // x's j-th row (column) <- 0
-  void clear(Index j, MatrixView<T> x) const {
-    const auto vector = part(x, j, 1);
-    for (Index i = 0; i < vector.rows; ++i) std::fill_n(vector.row(i), vector.cols, T(0));
-  }
   // A matrix with n rows (columns on the right side) as long as x.
   MatrixView<T> matrix(Index n, ConstMatrixView<T> x, Workspace& workspace) const {
     return left ? workspace.matrix<T>(n, x.cols) : workspace.matrix<T>(x.rows, n);
   }
 
+  // A stretch of the long side.
+  template <class U>
+  MatrixView<U> stretch(MatrixView<U> x, Index begin, Index count) const {
+    return left ? x.block(0, begin, x.rows, count) : x.block(begin, 0, count, x.cols);
+  }
+
   // r <- alpha x xᵀ + beta r  (xᵀ x on the right side)
   void gram(T alpha, ConstMatrixView<T> x, T beta, MatrixView<T> r) const;
-  // c <- y xᵀ  (yᵀ x)
-  void cross_gram(ConstMatrixView<T> y, ConstMatrixView<T> x, MatrixView<T> c) const;
+  // c <- y xᵀ + beta c  (yᵀ x)
+  void cross_gram(ConstMatrixView<T> y, ConstMatrixView<T> x, T beta, MatrixView<T> c) const;
   // out <- s x + beta out  (x s)
   void multiply(ConstMatrixView<T> s, ConstMatrixView<T> x, T beta, MatrixView<T> out) const;
   // out <- alpha op(a) x + beta out  (x op(a)ᵀ)
@@ -42,14 +43,10 @@ struct ShortSide {
  private:
   template <class Body>
   void for_each_panel(ConstMatrixView<T> x, Index rows, const Body& body) const;
-  // Rows (columns) of the short side; columns (rows) of the long one.
+  // Rows (columns) of the short side.
   template <class U>
   MatrixView<U> part(MatrixView<U> x, Index begin, Index count) const {
     return left ? x.block(begin, 0, count, x.cols) : x.block(0, begin, x.rows, count);
-  }
-  template <class U>
-  MatrixView<U> stretch(MatrixView<U> x, Index begin, Index count) const {
-    return left ? x.block(0, begin, x.rows, count) : x.block(begin, 0, count, x.cols);
   }
 };
 

@@ -114,6 +114,40 @@ TEST(Allocation, NoneAfterTheFirstStepForEveryMethodAndSolver) {
   }
 }
 
+// The paths of the exact solver that Gaussian matrices do not take.
+template <class T>
+void expect_no_allocation_in_polar(const Matrix<double>& x) {
+  Workspace workspace;
+  const auto rounded = convert<T>(x);
+  Matrix<T> q(x.rows, x.cols);
+  const auto run = [&] { polar<T>(ExactPolar{}, rounded.view(), q.view(), workspace, nullptr, 2); };
+  run();
+  run();  // with all memory in one block
+  const long before = allocations;
+  run();
+  EXPECT_EQ(allocations, before) << x.rows << "x" << x.cols << ", " << sizeof(T);
+}
+
+TEST(Allocation, NoneInTheExactSolverForAnySpectrum) {
+  Random random(2);
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{40, 40}, {200, 90}, {170, 300}}) {
+    const Index n = std::min(rows, cols);
+    for (const Index rank : {n / 8, n / 2, n}) {
+      const auto left = gaussian<double>(rows, rank, random);
+      auto right = gaussian<double>(rank, cols, random);
+      for (const double decay : {0.0, 2.0, 8.0}) {
+        for (Index k = 0; k < rank; ++k) {
+          const double share = static_cast<double>(k) / static_cast<double>(rank);
+          for (Index j = 0; j < cols; ++j) right(k, j) *= std::pow(10, -decay * share);
+        }
+        const auto x = multiply(left, right);
+        expect_no_allocation_in_polar<float>(x);
+        expect_no_allocation_in_polar<double>(x);
+      }
+    }
+  }
+}
+
 TEST(Allocation, NoneInTheCInterface) {
   const int64_t dimensions[] = {60, 90};
   const normball_layer layer{"w", dimensions, 2, "spectral", 1};

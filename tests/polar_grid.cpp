@@ -103,6 +103,13 @@ PolarQuality large_quality(const Spectrum& spectrum, Index rows, Index cols, int
     blas::syrk<double>(1, a.view(), op, 0, gram.view());
     blas::mirror_upper<double>(gram.view());
   };
+  // Singular values up to the cut become zero; those next to it may go either way.
+  const double cut = static_cast<double>(std::max(rows, cols)) *
+                     static_cast<double>(std::numeric_limits<T>::epsilon());
+  const auto above = [&](double limit) {
+    return std::ranges::count_if(sigma, [=](double s) { return s > limit; });
+  };
+  const Index rank = known ? above(2 * cut) : n, most = known ? above(cut / 2) : n;
   double nuclear = sum_of(sigma);
   if (!known) {  // well enough conditioned for the eigenvalues of the Gram matrix
     std::vector<double> squares(static_cast<size_t>(n));
@@ -110,23 +117,28 @@ PolarQuality large_quality(const Spectrum& spectrum, Index rows, Index cols, int
     blas::singular_values<double>(gram.view(), squares.data(), workspace);
     for (const double square : squares) nuclear += std::sqrt(square);
   }
-  quality.nuclear = std::abs(inner(x, q) / nuclear - 1);
+  const auto largest = [&](Index count) {
+    return known ? std::accumulate(sigma.begin(), sigma.begin() + count, 0.0) : nuclear;
+  };
+  const double pairing = inner(x, q);
+  quality.nuclear = std::max({0.0, largest(rank) - pairing, pairing - largest(most)}) / nuclear;
   work = convert<double>(q);
   form_gram(work);
   for (Index i = 0; i < n; ++i) gram(i, i) -= 1;
   double size = 0;
   for (const double entry : gram.data) size = std::hypot(size, entry);
   quality.above_one = std::sqrt(1 + largest_eigenvalue(gram, size, 1) - size) - 1;
-  const auto rank = std::ranges::count_if(sigma, [](double s) { return s > 0; });
-  if (!known || rank == n) {
+  if (rank == n) {
     quality.below_one = 1 - std::sqrt(1 - (largest_eigenvalue(gram, size, -1) - size));
     return quality;
   }
   quality.deficient = true;
-  // In the basis of the singular vectors the result is the identity on the range.
+  // In the basis of the singular vectors the result is the identity on the range. Next to what is
+  // left out, directions are good only to its share in them.
+  const Index clear = above(1000 * cut);
   rotate(work.view(), false, right, true);
   rotate(work.view(), true, left, true);
-  for (Index k = 0; k < rank; ++k) {
+  for (Index k = 0; k < clear; ++k) {
     for (Index i = 0; i < rows; ++i) {
       quality.range = std::max(quality.range, std::abs(work(i, k) - (i == k ? 1 : 0)));
     }

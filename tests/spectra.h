@@ -101,15 +101,16 @@ inline Matrix<double> matrix_with(const Spectrum& spectrum, Index rows, Index co
 struct PolarQuality {
   double above_one = 0;  // largest singular value - 1
   double below_one = 0;  // 1 - smallest singular value on the range
-  double nuclear = 0;    // relative error of <x, q> against the sum of singular values
+  double nuclear = 0;    // relative error of <x, q> against the sum of those above the cut
   double range = 0;      // largest entry of q v - u on the range; rank-deficient x only
+  double null = 0;       // largest singular value outside of the range
   bool deficient = false;
   bool within(bool single) const {
     return above_one <= (!single     ? 1e-12
                          : deficient ? 1e-5
                                      : 2e-4) &&
            below_one <= (single ? 2e-4 : 1e-10) && nuclear <= (single ? 1e-5 : 1e-11) &&
-           range <= (single ? 1e-3 : 1e-10);
+           range <= (single ? 1e-3 : 1e-10) && null <= (single ? 1e-3 : 1e-10);
   }
 };
 
@@ -144,14 +145,22 @@ PolarQuality polar_quality(const Spectrum& spectrum, Index rows, Index cols, dou
   } else {
     blas::singular_values<double>(work.view(), sigma.data(), workspace);
   }
-  // Rounding to T fills the null space with noise of that size.
-  const double noise = 100 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  // Singular values up to the cut become zero; those next to it may go either way.
+  const double cut = static_cast<double>(std::max(rows, cols)) *
+                     static_cast<double>(std::numeric_limits<T>::epsilon());
   Index rank = n;
-  while (deficient && rank > 1 && sigma[static_cast<size_t>(rank - 1)] < noise * sigma[0]) --rank;
+  while (rank > 1 && sigma[static_cast<size_t>(rank - 1)] < 2 * cut * sigma[0]) --rank;
+  Index null = rank;
+  while (null < n && sigma[static_cast<size_t>(null)] > cut / 2 * sigma[0]) ++null;
+  if (null < n) quality.null = sigma_q[static_cast<size_t>(null)];
   quality.above_one = sigma_q[0] - 1;
   quality.below_one = 1 - sigma_q[static_cast<size_t>(rank - 1)];
-  const double nuclear = std::accumulate(sigma.begin(), sigma.end(), 0.0);
-  quality.nuclear = std::abs(inner(rounded, result) / nuclear - 1);
+  // <x, q> is the sum of the singular values that become 1.
+  const auto largest = [&](Index count) {
+    return std::accumulate(sigma.begin(), sigma.begin() + count, 0.0);
+  };
+  const double pairing = inner(rounded, result);
+  quality.nuclear = std::max({0.0, largest(rank) - pairing, pairing - largest(null)}) / largest(n);
   if (deficient) {  // q v = u on the range
     for (Index k = 0; k < rank; ++k) {
       for (Index i = 0; i < rows; ++i) {

@@ -106,18 +106,20 @@ void one_sided_update(const BlockReflector<T>& h, MatrixView<T> c, Workspace& wo
 template <class T>
 void back_transform(const Reflectors<T>& h, MatrixView<T> f, MatrixView<T> z, Workspace& workspace,
                     int threads) {
-  const Index n = f.rows, reflectors = n - 1, block = block_size(n);
+  const Index n = h.vectors.rows, reflectors = n - 1, block = block_size(n);
   if (reflectors < 1) return;
-  const T mean = remove_mean(f);
+  const T mean = f.rows > 0 ? remove_mean(f) : T(0);
   for (Index first = (reflectors - 1) / block * block; first >= 0; first -= block) {
     const Workspace::Frame frame(workspace);
     const Index count = std::min(block, reflectors - first), begin = first + 1, size = n - begin;
     const BlockReflector<T> part(h, first, count, workspace);
-    two_sided_update(part, f.block(begin, begin, size, size), workspace, threads);
-    one_sided_update(part, f.block(0, begin, begin, size), workspace, threads);
+    if (f.rows > 0) {
+      two_sided_update(part, f.block(begin, begin, size, size), workspace, threads);
+      one_sided_update(part, f.block(0, begin, begin, size), workspace, threads);
+    }
     if (z.rows > 0) one_sided_update(part, z.block(0, begin, z.rows, size), workspace, threads);
   }
-  for (Index i = 0; i < n; ++i) f(i, i) += mean;
+  for (Index i = 0; i < f.rows; ++i) f(i, i) += mean;
 }
 
 template void back_transform(const Reflectors<float>&, MatrixView<float>, MatrixView<float>,

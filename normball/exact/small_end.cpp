@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "normball/blas.h"
@@ -21,6 +22,9 @@ struct Bracket {
   double middle() const { return (low + high) / 2; }
 };
 
+// Of two eigenvalues whose vectors rounding still tells apart.
+constexpr double least_gap = 1e-12, floor_of_residuals = 8e-16;
+
 double gap_at(std::span<const Bracket> brackets, size_t j, double limit) {
   const double right = j + 1 < brackets.size() ? brackets[j + 1].low : limit;
   const double gap = right - brackets[j].high;
@@ -29,10 +33,11 @@ double gap_at(std::span<const Bracket> brackets, size_t j, double limit) {
 
 // Narrows the brackets by Sturm counts until each is small against the gaps around it.
 template <class T>
-bool isolate(const Tridiagonal<T>& t, double limit, double scale, std::span<Bracket> brackets) {
-  constexpr int most_sweeps = 60;
+bool isolate(const Tridiagonal<T>& t, double lowest, double limit, double scale,
+             std::span<Bracket> brackets) {
+  const auto most_sweeps = 60 * (1 + static_cast<int>(brackets.size()) / sturm_shifts);
   constexpr double narrow = 0.02;
-  std::ranges::fill(brackets, Bracket{-16 * Tuning<T>::noise, limit});
+  std::ranges::fill(brackets, Bracket{lowest, limit});
   for (int sweep = 0; sweep < most_sweeps; ++sweep) {
     const auto left = std::ranges::count(brackets, false, &Bracket::done);
     if (left == 0) return true;
@@ -66,7 +71,9 @@ bool isolate(const Tridiagonal<T>& t, double limit, double scale, std::span<Brac
       }
     }
     for (size_t j = 0; j < brackets.size(); ++j) {
-      brackets[j].done = brackets[j].width() <= narrow * gap_at(brackets, j, limit);
+      const double gap = gap_at(brackets, j, limit);
+      brackets[j].done = brackets[j].width() <= narrow * gap;
+      if (!brackets[j].done && brackets[j].width() < least_gap) return false;
     }
   }
   return false;
@@ -112,23 +119,24 @@ struct Twisted {
   }
 };
 
-}  // namespace
-
+// The values.size() smallest eigenvalues of t, ascending, between lowest and limit, and their
+// eigenvectors as the rows of `vectors`. False where they cannot be told apart.
 template <class T>
-bool smallest_eigenpairs(const Tridiagonal<T>& t, double limit, double scale, std::span<T> values,
-                         MatrixView<T> vectors, Workspace& workspace) {
+bool bisected_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, double scale,
+                         std::span<T> values, MatrixView<T> vectors, Workspace& workspace) {
   constexpr int most_steps = 6;
   const Workspace::Frame frame(workspace);
   const Index n = t.size();
   const auto brackets = workspace.take<Bracket>(static_cast<Index>(values.size()));
-  if (!isolate(t, limit / scale, scale, brackets)) return false;
+  if (!isolate(t, lowest / scale, limit / scale, scale, brackets)) return false;
   const Twisted<T> twisted{t, scale, workspace.take<double>(n), workspace.take<double>(n),
                            workspace.take<double>(n)};
   for (size_t j = 0; j < brackets.size(); ++j) {
     const Bracket& b = brackets[j];
     // An eigenvector's error is the residual over the gap.
-    const double tolerance = static_cast<double>(std::numeric_limits<T>::epsilon()) / 2 *
-                             gap_at(brackets, j, limit / scale);
+    const double tolerance = std::max(static_cast<double>(std::numeric_limits<T>::epsilon()) / 2 *
+                                          gap_at(brackets, j, limit / scale),
+                                      floor_of_residuals);
     double value = b.middle(), length = 1;
     bool converged = false;
     for (int step = 0; step < most_steps && !converged; ++step) {
@@ -142,12 +150,91 @@ bool smallest_eigenpairs(const Tridiagonal<T>& t, double limit, double scale, st
     std::ranges::transform(twisted.vector, vectors.row(static_cast<Index>(j)),
                            [=](double x) { return static_cast<T>(x / length); });
   }
+  // Vectors of close eigenvalues are orthogonal only up to the floor over their gap.
+  const auto products = workspace.matrix<T>(vectors.rows, vectors.rows);
+  blas::syrk<T>(1, vectors, blas::Op::None, 0, products);
+  if (!blas::cholesky(products)) return false;
+  blas::solve_triangular_left<T>(products, vectors);
   return true;
 }
 
-template bool smallest_eigenpairs(const Tridiagonal<float>&, double, double, std::span<float>,
-                                  MatrixView<float>, Workspace&);
-template bool smallest_eigenpairs(const Tridiagonal<double>&, double, double, std::span<double>,
-                                  MatrixView<double>, Workspace&);
+// The same from LAPACK, which has absolute thresholds: a power of two brings T near 1.
+template <class T>
+bool lapack_eigenpairs(const Tridiagonal<T>& t, double scale, std::span<T> values,
+                       MatrixView<T> vectors, Workspace& workspace) {
+  const Workspace::Frame frame(workspace);
+  const int exponent = -std::ilogb(scale);
+  const auto scaled = Tridiagonal<T>::take(t.size(), workspace);
+  const auto scale_into = [&](std::span<const T> from, std::span<T> to, Index n) {
+    kernels<T>().add_scaled(to.data(), 0, from.data(), std::ldexp(1, exponent), 1, n);
+  };
+  const auto restart = [&] {
+    scale_into(t.diagonal, scaled.diagonal, t.size());
+    scale_into(t.off_diagonal, scaled.off_diagonal, t.size() - 1);
+  };
+  restart();
+  if (!blas::smallest_eigenpairs(scaled.diagonal, scaled.off_diagonal, values, vectors,
+                                 workspace)) {
+    restart();
+    const auto all = workspace.matrix<T>(t.size(), t.size());
+    if (!blas::eigenpairs(scaled.diagonal, scaled.off_diagonal, all, workspace)) return false;
+    std::copy_n(scaled.diagonal.begin(), values.size(), values.begin());
+    copy<T>(all.row_range(0, vectors.rows), vectors);
+  }
+  kernels<T>().scale(values.data(), std::ldexp(1, -exponent), vectors.rows);
+  return true;
+}
+
+template <class T>
+bool smallest_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, double scale,
+                         std::span<T> values, MatrixView<T> vectors, Workspace& workspace) {
+  return bisected_eigenpairs(t, lowest, limit, scale, values, vectors, workspace) ||
+         lapack_eigenpairs(t, scale, values, vectors, workspace);
+}
+
+}  // namespace
+
+template <class T>
+bool largest_eigenpairs(const Tridiagonal<T>& t, double limit, double scale, std::span<T> values,
+                        MatrixView<T> vectors, Workspace& workspace) {
+  const Workspace::Frame frame(workspace);
+  const auto negative = Tridiagonal<T>::take(t.size(), workspace);
+  std::ranges::transform(t.diagonal, negative.diagonal.begin(), std::negate<T>());
+  std::transform(t.off_diagonal.begin(), t.off_diagonal.end() - 1, negative.off_diagonal.begin(),
+                 std::negate<T>());
+  if (!smallest_eigenpairs(negative, -1.01 * scale, -limit, scale, values, vectors, workspace)) {
+    return false;
+  }
+  std::ranges::transform(values, values.begin(), std::negate<T>());
+  return true;
+}
+
+template <class T>
+bool split_small_end(const Tridiagonal<T>& t, double limit, double scale, const Quadrature& f,
+                     double shift, MatrixView<T> factor, MatrixView<T> vectors,
+                     Workspace& workspace) {
+  if (vectors.rows == 0) return true;
+  const Workspace::Frame frame(workspace);
+  const Index n = t.size(), k = vectors.rows;
+  const auto values = workspace.take<T>(k);
+  if (!smallest_eigenpairs(t, -16 * Tuning<T>::noise * scale, limit, scale, values, vectors,
+                           workspace)) {
+    return false;
+  }
+  const auto scaled = workspace.matrix<T>(k, n);
+  for (Index j = 0; j < k; ++j) {
+    const double weight = f(static_cast<double>(values[static_cast<size_t>(j)]) + shift);
+    kernels<T>().add_scaled(scaled.row(j), 0, vectors.row(j), std::sqrt(weight), 1, n);
+  }
+  blas::syrk<T>(-1, scaled, blas::Op::Transpose, 1, factor);
+  return true;
+}
+
+template bool largest_eigenpairs(const Tridiagonal<double>&, double, double, std::span<double>,
+                                 MatrixView<double>, Workspace&);
+template bool split_small_end(const Tridiagonal<float>&, double, double, const Quadrature&, double,
+                              MatrixView<float>, MatrixView<float>, Workspace&);
+template bool split_small_end(const Tridiagonal<double>&, double, double, const Quadrature&, double,
+                              MatrixView<double>, MatrixView<double>, Workspace&);
 
 }  // namespace normball::detail

@@ -40,70 +40,69 @@ double gershgorin(const Tridiagonal<T>& t) {
 }  // namespace
 
 template <class T>
-Plan make_plan(const Tridiagonal<T>& t, double final_ratio, bool may_deflate, bool lifted) {
+Plan make_plan(const Tridiagonal<T>& t, double final_ratio, double cut) {
   using Tune = Tuning<T>;
-  const double clean_ratio = Tune::clean_ratio(t.size());
+  constexpr double reliable = 30;  // times the noise: from there on an eigenvalue is not rounding
   Plan plan;
   plan.high = gershgorin(t);
-  if (!(plan.high > 0)) return plan;
-  // Powers of ten downwards, then two shifts around the noise, on either side of zero.
-  constexpr size_t powers = sturm_shifts - 2, above_noise = powers, below_noise = powers + 1;
+  if (!(plan.high > cut * cut)) return plan;
+  // Powers of ten downwards, then the cut.
+  constexpr size_t powers = sturm_shifts - 1, at_cut = powers;
   Shifts shifts;
   for (size_t s = 0; s < powers; ++s) {
     shifts[s] = std::pow(10.0, -Tune::grid_decades * static_cast<double>(s) / (powers - 1));
   }
-  shifts[above_noise] = 3 * Tune::noise;
-  shifts[below_noise] = -Tune::noise;
+  shifts[at_cut] = cut * cut / plan.high;
   const Counts counts = counts_below(t, plan.high, shifts);
-  const Index zeros = lifted ? counts[above_noise] : 0;
-  const auto lowest_above = [&](Index count) {  // no more than `count` eigenvalues are smaller
-    size_t s = 0;
-    while (s < powers && counts[s] > count) ++s;
-    return s < powers ? shifts[s] : 0;
-  };
-  const double gap = lowest_above(zeros);
-  plan.singular = zeros > 0 && gap >= clean_ratio;
-  const double low = plan.singular ? gap : lowest_above(0);
+  const Index zeros = shifts[at_cut] >= reliable * Tune::noise ? counts[at_cut] : 0;
+  if (zeros == t.size()) return plan;
+  size_t s = 0;
+  while (s < powers && counts[s] > zeros) ++s;
+  const double low = std::max(s < powers ? shifts[s] : 0, zeros > 0 ? shifts[at_cut] : 0);
   const auto first_below = [&](double ratio) {
-    size_t s = 0;
-    while (shifts[s] > ratio) ++s;
-    return s;
+    size_t at = 0;
+    while (shifts[at] > ratio) ++at;
+    return at;
   };
-  const size_t at_final = first_below(final_ratio), at_clean = first_below(clean_ratio);
+  const double clean_ratio = Tune::clean_ratio(t.size());
+  const size_t at_final = first_below(final_ratio),
+               at_split = first_below(Tune::split_ratio(t.size()));
+  const auto deflate = [&](size_t at) {
+    plan.treatment = Treatment::Deflate;
+    plan.removed = counts[at];
+    plan.low = shifts[at] * plan.high;
+  };
 
+  plan.treatment = Treatment::Clean;
   plan.low = low * plan.high;
-  if (counts[at_final] == 0) {
-    plan.treatment = Treatment::Clean;
+  plan.removed = zeros;
+  plan.final = low >= final_ratio;
+  if (plan.final) return plan;
+  if (counts[at_final] <= most_deflated_to_end(t.size())) {
+    deflate(at_final);
     plan.final = true;
-  } else if (may_deflate && !plan.singular && counts[at_final] <= most_deflated_to_end(t.size())) {
-    plan.treatment = Treatment::Deflate;
-    plan.final = true;
-    plan.deflated = counts[at_final];
-    plan.low = shifts[at_final] * plan.high;
-  } else if (plan.singular || counts[at_clean] == 0) {
-    plan.treatment = Treatment::Clean;
-  } else if (may_deflate && counts[at_clean] <= most_deflated(t.size())) {
-    plan.treatment = Treatment::Deflate;
-    plan.deflated = counts[at_clean];
-    plan.low = shifts[at_clean] * plan.high;
-  } else {
-    plan.treatment = Treatment::Shift;
-    if (low < 10 * Tune::noise) {
-      plan.shift = (counts[below_noise] > 0 ? 8 : 2) * Tune::noise * plan.high;
-    }
-    plan.low = std::max(plan.low + plan.shift, plan.shift / 2);
-    plan.high += plan.shift;
+  } else if (low < clean_ratio && counts[at_split] <= most_deflated<T>(t.size())) {
+    deflate(at_split);
+  } else if (low < clean_ratio) {
+    plan.treatment = Treatment::Refuse;
   }
   return plan;
 }
 
+template <class T>
+Index count_below(const Tridiagonal<T>& t, double limit) {
+  Shifts shifts;
+  shifts.fill(1);
+  return counts_below(t, limit, shifts)[0];
+}
+
 // Every sweep narrows the interval by the number of shifts.
 template <class T>
-double largest_eigenvalue(const Tridiagonal<T>& t) {
+double largest_eigenvalue(const Tridiagonal<T>& t, double tolerance) {
   const double bound = gershgorin(t);
   if (!(bound > 0)) return 0;
   double low = 0, high = 1 + 1e-15;
-  while (high - low > 4e-16) {
+  while (high - low > tolerance) {
     Shifts shifts;
     const double step = (high - low) / (sturm_shifts + 1);
     for (size_t s = 0; s < shifts.size(); ++s) shifts[s] = low + step * static_cast<double>(s + 1);
@@ -136,9 +135,10 @@ double largest_singular_value(ConstMatrixView<T> x, Workspace& workspace) {
   return std::ldexp(std::sqrt(largest_eigenvalue(t)), -exponent);
 }
 
-#define NORMBALL_INSTANTIATE(T)                                       \
-  template Plan make_plan(const Tridiagonal<T>&, double, bool, bool); \
-  template double largest_eigenvalue(const Tridiagonal<T>&);          \
+#define NORMBALL_INSTANTIATE(T)                                      \
+  template Plan make_plan(const Tridiagonal<T>&, double, double);    \
+  template double largest_eigenvalue(const Tridiagonal<T>&, double); \
+  template Index count_below(const Tridiagonal<T>&, double);         \
   template double largest_singular_value(ConstMatrixView<T>, Workspace&);
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)

@@ -42,7 +42,8 @@ template <class T>
 void tridiagonalize(const Reflectors<T>& h, const Tridiagonal<T>& t, Workspace& workspace,
                     int threads);
 
-// f <- H f Hᵀ (upper triangle), and z <- z Hᵀ: eigenvectors of T in rows become those of a.
+// f <- H f Hᵀ (upper triangle), and z <- z Hᵀ: eigenvectors of T in rows become those of a. Either
+// may be empty.
 template <class T>
 void back_transform(const Reflectors<T>& h, MatrixView<T> f, MatrixView<T> z, Workspace& workspace,
                     int threads);

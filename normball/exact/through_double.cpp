@@ -1,0 +1,214 @@
+// R = x xᵀ in double has singular values down to 1e-8 of the largest, far below float's rounding:
+// it decides what counts as zero and needs no second level. A Cholesky factorization with pivots,
+// R = Cᵀ C, is as thin as the rank, and names rows s of x that span the others: with
+// x_s = Lᵀ z, z orthonormal, x = Cᵀ z. So the polar factor is (Cᵀ (C Cᵀ)^{-1/2}) z, a product of
+// two orthonormal matrices, for which float is enough again.
+#include "normball/exact/through_double.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "normball/exact/pivoted_cholesky.h"
+#include "normball/exact/small_end.h"
+#include "normball/exact/spectrum.h"
+#include "normball/exact/tuning.h"
+#include "normball/exact/widened.h"
+#include "normball/kernels.h"
+#include "normball/panels.h"
+#include "normball/parallel.h"
+
+namespace normball::detail {
+namespace {
+
+using blas::Op;
+constexpr double noise = Tuning<double>::noise;
+constexpr Index most_vectors = 128;  // up to there all eigenvectors are cheap
+
+// Between a third of the largest eigenvalue and itself, mostly close: Σλ² / Σλ.
+double largest_from_below(ConstMatrixView<double> r) {
+  double trace = 0, squares = 0;
+  for (Index i = 0; i < r.rows; ++i) {
+    trace += r(i, i);
+    squares += 2 * kernels<double>().sum_squares(r.row(i) + i, 1, r.cols - i) - r(i, i) * r(i, i);
+  }
+  return squares / trace;
+}
+
+// c <- the first rows of the factor u, with its columns back in their own order.
+void unpivot(ConstMatrixView<double> u, std::span<const Index> order, MatrixView<double> c) {
+  fill(c, 0.0);
+  for (Index i = 0; i < c.rows; ++i) {
+    for (Index j = i; j < c.cols; ++j) c(i, order[static_cast<size_t>(j)]) = u(i, j);
+  }
+}
+
+// z <- the rows (columns) of x in `order`.
+void gather(const ShortSide<float>& side, ConstMatrixView<float> x, std::span<const Index> order,
+            MatrixView<double> z) {
+  if (side.left) {
+    for (Index i = 0; i < z.rows; ++i) {
+      convert(x.row_range(order[static_cast<size_t>(i)], order[static_cast<size_t>(i)] + 1),
+              z.row_range(i, i + 1));
+    }
+    return;
+  }
+  for (Index i = 0; i < z.rows; ++i) {
+    for (Index j = 0; j < z.cols; ++j) {
+      z(i, j) = static_cast<double>(x(i, order[static_cast<size_t>(j)]));
+    }
+  }
+}
+
+// out <- u⁻ᵀ z, z being destroyed  (z u⁻¹)
+void orthonormalize(const ShortSide<float>& side, ConstMatrixView<double> u, MatrixView<double> z,
+                    MatrixView<float> out) {
+  const ShortSide<double> wide{side.left, 1};
+  const Index length = wide.length(z), count = panel_count(length, 128);
+  parallel_for(count, worth_threads(u.rows, u.rows, length, side.threads), [&](Index p, int) {
+    const Range range = panel(length, count, p);
+    const auto piece = wide.stretch(z, range.begin, range.size);
+    if (side.left) {
+      blas::solve_triangular_left<double>(u, piece);
+    } else {
+      blas::solve_triangular_right<double>(u, piece);
+    }
+    convert(piece, side.stretch(out, range.begin, range.size));
+  });
+}
+
+// The tridiagonal form of a Gram matrix, and how many of its eigenvalues are above cut² λmax, a
+// number above the noise.
+struct Reduced {
+  Reflectors<double> h;
+  Tridiagonal<double> t;
+  double high, low;
+  Index kept;
+
+  Reduced(MatrixView<double> g, double cut, Workspace& workspace, int threads)
+      : h{g, workspace.take<double>(g.rows)}, t(Tridiagonal<double>::take(g.rows, workspace)) {
+    tridiagonalize(h, t, workspace, threads);
+    high = largest_eigenvalue(t);
+    low = cut * cut * high;
+    kept = g.rows - count_below(t, low);
+  }
+
+  // factor <- G^{-1/2} on the eigenvectors kept, 0 on the others.
+  bool inverse_sqrt(MatrixView<double> factor, Workspace& workspace, int threads) const {
+    const Workspace::Frame frame(workspace);
+    if (kept < t.size() && t.size() <= most_vectors) {
+      return inverse_sqrt_by_vectors(factor, workspace, threads);
+    }
+    const auto dropped = workspace.matrix<double>(t.size() - kept, t.size());
+    // Rounding can make what is dropped negative, and f must be finite there.
+    const double shift = dropped.rows > 0 ? 4 * noise * high : 0;
+    const Quadrature f(low + shift, high + shift, 1e-8);
+    detail::inverse_sqrt(t, shift, f, factor, workspace);
+    if (!split_small_end(t, low, high, f, shift, factor, dropped, workspace)) return false;
+    back_transform(h, factor, {}, workspace, threads);
+    return true;
+  }
+
+  // The same where the cut is so small that what is dropped may be rounding of G, which f would
+  // make large before it is taken out again.
+  bool inverse_sqrt_by_vectors(MatrixView<double> factor, Workspace& workspace, int threads) const {
+    const auto values = workspace.take<double>(kept);
+    const auto w = workspace.matrix<double>(kept, t.size());
+    if (!largest_eigenpairs(t, low, high, values, w, workspace)) return false;
+    for (Index i = 0; i < kept; ++i) {
+      const double weight = std::pow(values[static_cast<size_t>(i)], -0.25);
+      kernels<double>().scale(w.row(i), weight, t.size());
+    }
+    blas::syrk<double>(1, w, Op::Transpose, 0, factor);
+    back_transform(h, factor, {}, workspace, threads);
+    return true;
+  }
+};
+
+// q <- R^{-1/2} x
+bool apply_inverse_sqrt(const ShortSide<float>& side, const Reduced& reduced,
+                        ConstMatrixView<float> x, MatrixView<float> q, Workspace& workspace) {
+  const Index n = reduced.t.size();
+  const auto factor = square_matrix<double>(n, workspace);
+  if (!reduced.inverse_sqrt(factor, workspace, side.threads)) return false;
+  multiply_in_double(side, ConstMatrixView<double>(factor), x, q, workspace);
+  return true;
+}
+
+// R = Cᵀ C up to what counts as zero, x = Cᵀ z with orthonormal z: q <- (Cᵀ (C Cᵀ)^{-1/2}) z.
+bool multiply_thin(const ShortSide<float>& side, ConstMatrixView<double> c, const Reduced& reduced,
+                   ConstMatrixView<float> z, MatrixView<float> q, Workspace& workspace) {
+  const Index rank = c.rows, n = c.cols, kept = reduced.kept;
+  const bool few = 2 * kept <= rank;
+  const Index rows = few ? kept : rank;
+  const auto b = workspace.matrix<double>(rows, n);
+  const auto narrow_b = workspace.matrix<float>(rows, n);
+  if (!few) {
+    const auto factor = square_matrix<double>(rank, workspace);
+    if (!reduced.inverse_sqrt(factor, workspace, side.threads)) return false;
+    ShortSide<double>{true, side.threads}.multiply(factor, c, 0, b);
+    convert(b, narrow_b);
+    side.transform(1, narrow_b, Op::Transpose, z, 0, q);
+    return true;
+  }
+  // With few eigenvectors w kept: q <- (Λ^{-1/2} w C)ᵀ (w z).
+  const auto values = workspace.take<double>(kept);
+  const auto w = workspace.matrix<double>(kept, rank);
+  const auto narrow_w = workspace.matrix<float>(kept, rank);
+  if (!largest_eigenpairs(reduced.t, reduced.low, reduced.high, values, w, workspace)) return false;
+  back_transform(reduced.h, {}, w, workspace, side.threads);
+  convert(w, narrow_w);
+  for (Index i = 0; i < kept; ++i) {
+    kernels<double>().scale(w.row(i), 1 / std::sqrt(values[static_cast<size_t>(i)]), rank);
+  }
+  ShortSide<double>{true, side.threads}.transform(1, w, Op::None, c, 0, b);
+  convert(b, narrow_b);
+  const auto wz =
+      side.left ? workspace.matrix<float>(kept, z.cols) : workspace.matrix<float>(z.rows, kept);
+  side.transform(1, narrow_w, Op::None, z, 0, wz);
+  side.transform(1, narrow_b, Op::Transpose, wz, 0, q);
+  return true;
+}
+
+}  // namespace
+
+bool polar_through_double(const ShortSide<float>& side, ConstMatrixView<float> x, double cut,
+                          MatrixView<float> q, Workspace& workspace) {
+  const Workspace::Frame frame(workspace);
+  const Index n = side.size(x);
+  const auto gram = square_matrix<double>(n, workspace), rest = square_matrix<double>(n, workspace);
+  {
+    const Workspace::Frame inner(workspace);
+    const auto in_double = workspace.matrix<double>(x.rows, x.cols);
+    convert(x, in_double);
+    ShortSide<double>{side.left, side.threads}.gram(1, in_double, 0, gram);
+  }
+  blas::mirror_upper(gram);
+  copy<double>(gram, rest);
+  // What is left out of x has a norm of a small part of the cut: its directions stay in those kept.
+  const double largest = largest_from_below(gram), share = n <= most_vectors ? 1e-5 : 1.0 / 16;
+  const auto order = workspace.take<Index>(n);
+  const auto u = square_matrix<double>(n, workspace);
+  const Index rank = pivoted_cholesky(rest, share * cut * cut * largest, noise * largest, order, u,
+                                      workspace, side.threads);
+  Index large = 0;
+  for (Index i = 0; i < rank; ++i) large += u(i, i) * u(i, i) > cut * cut * largest ? 1 : 0;
+  if (10 * rank > 8 * n && 10 * large > 6 * n) {
+    return apply_inverse_sqrt(side, Reduced(gram, cut, workspace, side.threads), x, q, workspace);
+  }
+  const auto narrow_z =
+      side.left ? workspace.matrix<float>(rank, x.cols) : workspace.matrix<float>(x.rows, rank);
+  {
+    const Workspace::Frame inner(workspace);
+    const auto z =
+        side.left ? workspace.matrix<double>(rank, x.cols) : workspace.matrix<double>(x.rows, rank);
+    gather(side, x, order, z);
+    orthonormalize(side, u.block(0, 0, rank, rank), z, narrow_z);
+  }
+  const auto c = workspace.matrix<double>(rank, n);
+  const auto g = square_matrix<double>(rank, workspace);
+  unpivot(u, order, c);
+  ShortSide<double>{true, side.threads}.gram(1, c, 0, g);
+  return multiply_thin(side, c, Reduced(g, cut, workspace, side.threads), narrow_z, q, workspace);
+}
+
+}  // namespace normball::detail

@@ -1,0 +1,97 @@
+#include "normball/exact/widened.h"
+
+#include <type_traits>
+
+#include "normball/kernels.h"
+#include "normball/panels.h"
+#include "normball/parallel.h"
+
+namespace normball::detail {
+namespace {
+
+using blas::Op;
+
+constexpr Index chunk = 64;  // of the long side, in double at a time
+
+// body(panel, range, piece of x in double) for the pieces of the long side, in panels that depend
+// on the shape alone.
+template <class T, class Body>
+void for_each_piece(const ShortSide<T>& side, ConstMatrixView<T> x, Index rows,
+                    Workspace& workspace, const Body& body) {
+  const Workspace::Frame frame(workspace);
+  const Index length = side.length(x), count = panel_count(length, 2 * chunk);
+  const Index n = side.size(x);
+  const auto buffers = workspace.matrix<double>(count, chunk * n);
+  parallel_for(count, worth_threads(rows, n, length, side.threads), [&](Index p, int) {
+    const Range all = panel(length, count, p);
+    for (Index begin = all.begin; begin < all.end(); begin += chunk) {
+      const Range range{begin, std::min(chunk, all.end() - begin)};
+      const auto from = side.stretch(x, range.begin, range.size);
+      if constexpr (std::is_same_v<T, double>) {
+        body(p, range, from);
+      } else {
+        const MatrixView<double> piece(buffers.row(p), from.rows, from.cols);
+        convert(from, piece);
+        body(p, range, ConstMatrixView<double>(piece));
+      }
+    }
+  });
+}
+
+}  // namespace
+
+template <class T>
+void project_on(const ShortSide<T>& side, ConstMatrixView<double> u, ConstMatrixView<T> x,
+                MatrixView<double> part, Workspace& workspace) {
+  const ShortSide<double> wide{side.left, 1};
+  for_each_piece(
+      side, x, u.rows, workspace, [&](Index, Range range, ConstMatrixView<double> piece) {
+        wide.transform(1, u, Op::None, piece, 0, wide.stretch(part, range.begin, range.size));
+      });
+}
+
+template <class T>
+void project_out(const ShortSide<T>& side, ConstMatrixView<T> out, MatrixView<double> part,
+                 Workspace& workspace) {
+  const Workspace::Frame frame(workspace);
+  const ShortSide<double> wide{side.left, 1};
+  const Index k = side.left ? part.rows : part.cols, n = side.size(out);
+  const Index panels = panel_count(side.length(out), 2 * chunk);
+  const auto leaks = workspace.matrix<double>(panels * k, n);
+  const auto leak_of = [&](Index p) { return leaks.row_range(p * k, (p + 1) * k); };
+  std::fill_n(leaks.data, leaks.size(), 0.0);
+  for_each_piece(side, out, k, workspace, [&](Index p, Range range, ConstMatrixView<double> piece) {
+    wide.cross_gram(wide.stretch(part, range.begin, range.size), piece, 1, leak_of(p));
+  });
+  for (Index p = 1; p < panels; ++p) {
+    kernels<double>().add_scaled(leaks.data, 1, leak_of(p).data, 1, 1, k * n);
+  }
+  for_each_piece(side, out, k, workspace, [&](Index, Range range, ConstMatrixView<double> piece) {
+    wide.transform(-1, leak_of(0), Op::None, piece, 1, wide.stretch(part, range.begin, range.size));
+  });
+}
+
+void multiply_in_double(const ShortSide<float>& side, ConstMatrixView<double> s,
+                        ConstMatrixView<float> x, MatrixView<float> q, Workspace& workspace) {
+  const Workspace::Frame frame(workspace);
+  const ShortSide<double> wide{side.left, 1};
+  const Index panels = panel_count(side.length(x), 2 * chunk);
+  const auto buffers = workspace.matrix<double>(panels, chunk * s.rows);
+  for_each_piece(side, x, s.rows, workspace,
+                 [&](Index p, Range range, ConstMatrixView<double> piece) {
+                   const MatrixView<double> to(buffers.row(p), piece.rows, piece.cols);
+                   wide.multiply(s, piece, 0, to);
+                   convert(to, side.stretch(q, range.begin, range.size));
+                 });
+}
+
+#define NORMBALL_INSTANTIATE(T)                                                              \
+  template void project_on(const ShortSide<T>&, ConstMatrixView<double>, ConstMatrixView<T>, \
+                           MatrixView<double>, Workspace&);                                  \
+  template void project_out(const ShortSide<T>&, ConstMatrixView<T>, MatrixView<double>,     \
+                            Workspace&);
+NORMBALL_INSTANTIATE(float)
+NORMBALL_INSTANTIATE(double)
+#undef NORMBALL_INSTANTIATE
+
+}  // namespace normball::detail
