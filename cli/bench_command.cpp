@@ -6,6 +6,7 @@
 
 #include "benchmarks/measure.h"
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/table.h"
 #include "normball/error.h"
@@ -200,10 +201,10 @@ void add_bench_command(CLI::App& app) {
       "--no-step", [options] { options->models.clear(); }, "Leave steps out");
   bench->add_flag("--light", options->light, "Steps without state, in the light form");
   bench->add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   bench->add_option("--rounds", options->rounds, "Timings, of which the best counts")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1))
       ->capture_default_str();
   bench->add_option("--json", options->json_file, "Also write the results to this file");
   bench->add_flag("--requests", options->requests,

@@ -9,6 +9,7 @@
 #include "benchmarks/measure.h"
 #include "benchmarks/training_task.h"
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/table.h"
 #include "normball/error.h"
@@ -152,10 +153,10 @@ void add_bench_train_command(CLI::App& bench) {
       ->check(CLI::IsMember(options->cases))
       ->capture_default_str();
   train->add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   train->add_option("--rounds", options->rounds, "Timings, of which the best counts")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1))
       ->capture_default_str();
   train->add_option("--solver", options->solver, "Our polar solver, e.g. exact, damped, muon")
       ->check([](const std::string& text) {

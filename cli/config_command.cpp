@@ -3,9 +3,11 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/table.h"
 #include "trainer/run/config.h"
 #include "trainer/run/config_keys.h"
+#include "trainer/run/config_use.h"
 #include "trainer/run/presets.h"
 
 namespace normball::cli {
@@ -28,13 +30,13 @@ void list_presets() {
 
 void list_keys() {
   const run::Config defaults;
-  Table table({"key", "type", "default", "allowed", "meaning"});
+  Table table({"key", "type", "default", "allowed", "used by", "meaning"});
   for (const auto& key : run::config_keys()) {
     // The list of methods would make the table too wide.
-    const std::string allowed =
-        key.choices.size() > 6 ? "see normball config --keys --markdown" : key.allowed();
+    const std::string allowed = key.choices.size() > 6 ? "see --markdown" : key.allowed();
+    const std::string use = run::use_of(key).text();
     table.add({key.full_name(), key.type(), run::value_text(key, defaults), allowed,
-               std::string(key.help)});
+               use.size() > 60 ? "see --markdown" : use, std::string(key.help)});
   }
   table.print(std::cout, Table::Align::Left);
 }
@@ -46,10 +48,11 @@ void run_config(const CLI::App& command, const Options& options) {
   } else if (options.keys) {
     list_keys();
   } else if (!options.show.empty()) {
-    std::cout << run::to_toml(run::load_config(options.show, options.settings));
+    std::cout << run::to_toml(load_with_warnings(options.show, options.settings));
   } else if (!options.check.empty()) {
-    run::load_config(options.check, options.settings);
-    std::cout << options.check << ": fine\n";
+    load_with_warnings(options.check, options.settings);
+    std::cout << options.check
+              << ": fine (the data was not looked at; `normball train --dry-run` does)\n";
   } else {
     std::cout << command.help();
   }
@@ -67,9 +70,7 @@ void add_config_command(CLI::App& app) {
                      "A preset or file: print the whole configuration it resolves to");
   config->add_option("--check", options->check,
                      "A preset or file: is it right? Exit code 1 if not");
-  config
-      ->add_option("--set", options->settings, "section.key=value, after the file; several allowed")
-      ->take_all();
+  add_settings(*config, options->settings);
   config->callback([config, options] { run_config(*config, *options); });
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/table.h"
 #include "lab/picture.h"
@@ -149,7 +150,7 @@ void add_run_options(CLI::App& command, const std::shared_ptr<Options>& options)
       ->capture_default_str();
   command.add_flag("--quick", options->settings.quick, "Short runs: seconds instead of minutes");
   command.add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   command.add_option("--json", options->json_file, "Also write the rows to this file");
   command.add_option("--html", options->html_file, "Also write a page to this file");
@@ -157,7 +158,7 @@ void add_run_options(CLI::App& command, const std::shared_ptr<Options>& options)
       .add_option("--stepsize-factor", options->settings.stepsize_factor,
                   "Multiply every stepsize: above 1 the conditions are broken and statements may "
                   "fail")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1e-6))
       ->capture_default_str();
 }
 

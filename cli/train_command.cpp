@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/table.h"
 #include "normball/error.h"
 #include "trainer/run/stop_signal.h"
@@ -30,11 +31,9 @@ struct TrainCommand {
 struct StoredCommand {
   std::string path;
   std::vector<std::string> settings = {};
-  std::string prompt = {};
-  std::int64_t length = 400;
-  double temperature = 0.8;
-  std::int64_t top_k = 0;
-  std::uint64_t seed = 0;
+  std::vector<std::string> flags = {};  // settings that have an option of their own
+  std::optional<std::string> prompt = {};
+  std::int64_t seed = 0;
 };
 
 std::string result_text(const trainer::Evaluation& evaluation) {
@@ -45,9 +44,20 @@ std::string result_text(const trainer::Evaluation& evaluation) {
   return text;
 }
 
-void train(const TrainCommand& command) {
+// `--resume CONFIG`: the option takes a value only where it is one, and leaves the configuration.
+void leave_configuration(TrainCommand& command) {
+  const auto& value = command.resume;
+  if (command.config.empty() && !value.empty() && value != "auto" &&
+      !std::filesystem::is_directory(value)) {
+    command.config = std::exchange(command.resume, "auto");
+  }
+  if (command.config.empty()) throw CLI::RequiredError("config");
+}
+
+void train(TrainCommand command) {
   const run::StopSignals signals;
-  auto config = run::load_config(command.config, command.settings);
+  leave_configuration(command);
+  auto config = load_with_warnings(command.config, command.settings);
   if (!command.name.empty()) {
     config.run.name = command.name;
     run::validate(config, "--name");
@@ -90,16 +100,16 @@ void evaluate(const StoredCommand& command) {
 }
 
 void sample(const StoredCommand& command) {
-  const auto stored = trainer::open_writer(command.path, command.settings);
-  const run::SampleConfig options{.prompt = command.prompt,
-                                  .length = command.length,
-                                  .temperature = command.temperature,
-                                  .top_k = command.top_k};
+  auto settings = command.settings;
+  settings.insert(settings.end(), command.flags.begin(), command.flags.end());
+  const auto stored = trainer::open_writer(command.path, settings);
+  run::SampleConfig options = stored.config.sample;
+  if (command.prompt) options.prompt = *command.prompt;
   // A file gets the bytes as they are; a terminal must not be controlled by them.
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   run::PrintablePieces pieces;
-  trainer::generate_text(*stored.gpt, stored.tokenizer, options, command.seed,
-                         [&](std::string_view piece) {
+  trainer::generate_text(*stored.gpt, stored.tokenizer, options,
+                         static_cast<std::uint64_t>(command.seed), [&](std::string_view piece) {
                            if (terminal) {
                              std::cout << pieces.add(piece) << std::flush;
                            } else {
@@ -109,11 +119,17 @@ void sample(const StoredCommand& command) {
   std::cout << pieces.finish() << '\n';
 }
 
-CLI::Option* add_settings(CLI::App& command, std::vector<std::string>& settings) {
-  return command
-      .add_option("--set", settings,
-                  "section.key=value, several allowed; `normball config --keys` lists them")
-      ->allow_extra_args(false);
+// A short name for --set sample.NAME=...
+void add_sample_option(CLI::App& command, StoredCommand& options, const std::string& flag,
+                       const std::string& key, const std::string& help) {
+  command
+      .add_option_function<std::string>(
+          flag,
+          [&options, key](const std::string& value) {
+            options.flags.push_back("sample." + key + "=" + value);
+          },
+          help + "; default: sample." + key + " of the run")
+      ->type_name("NUMBER");
 }
 
 }  // namespace
@@ -121,9 +137,8 @@ CLI::Option* add_settings(CLI::App& command, std::vector<std::string>& settings)
 void add_train_command(CLI::App& app) {
   auto options = std::make_shared<TrainCommand>();
   auto* train_app = app.add_subcommand("train", "Train a model as a configuration says");
-  train_app
-      ->add_option("config", options->config, "A preset (`normball config --list`) or a TOML file")
-      ->required();
+  train_app->add_option("config", options->config,
+                        "A preset (`normball config --list`) or a TOML file; required");
   add_settings(*train_app, options->settings);
   train_app->add_option("--name", options->name,
                         "Name of the run directory; default: run.name, or the preset's");
@@ -131,7 +146,8 @@ void add_train_command(CLI::App& app) {
       ->add_option("--resume", options->resume,
                    "Go on: auto (the newest valid checkpoint, if any), or a checkpoint or run")
       ->expected(0, 1)
-      ->default_str("auto");
+      ->default_str("auto")
+      ->type_name("[DIR]");
   train_app->add_flag("--dry-run", options->options.dry_run,
                       "Read the data, build everything, show what would be done; write nothing");
   train_app->add_flag("--overfit-batch", options->overfit_batch,
@@ -140,7 +156,7 @@ void add_train_command(CLI::App& app) {
   train_app
       ->add_option("--stop-after", options->options.stop_after,
                    "Save and stop after this many steps; --resume goes on")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   train_app->callback([options] { train(*options); });
 }
 
@@ -158,17 +174,15 @@ void add_sample_command(CLI::App& app) {
   auto* command = app.add_subcommand("sample", "Text from a trained language model");
   command->add_option("run", options->path, "A run directory (its best checkpoint) or a checkpoint")
       ->required();
-  command->add_option("--prompt", options->prompt, "The text to go on from");
-  command->add_option("--length", options->length, "Tokens to add")
-      ->check(CLI::PositiveNumber)
+  command->add_option("--prompt", options->prompt,
+                      "The text to go on from; default: sample.prompt of the run");
+  add_sample_option(*command, *options, "--length", "length", "Tokens to add");
+  add_sample_option(*command, *options, "--temperature", "temperature",
+                    "0: always the likeliest token");
+  add_sample_option(*command, *options, "--top-k", "top_k", "Among this many tokens; 0: all");
+  command->add_option("--seed", options->seed, "Of the choices")
+      ->check(at_least(0))
       ->capture_default_str();
-  command->add_option("--temperature", options->temperature, "0: always the likeliest token")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--top-k", options->top_k, "Among this many tokens; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of the choices")->capture_default_str();
   add_settings(*command, options->settings);
   command->callback([options] { sample(*options); });
 }

@@ -1,6 +1,5 @@
 // Estimates non-Euclidean (L0, L1) from gradients: pairs (‖∇f(x)‖*, ‖∇f(x) − ∇f(y)‖* / ‖x − y‖) and
-// the lowest line above all of them. Knows nothing of where the gradients come from: a trainer
-// feeds it the steps of a network.
+// the lowest line above all of them. Knows nothing of where the gradients come from.
 //
 //   SmoothnessProbe probe(layers);
 //   probe.observe(x, gradient);                     // along a trajectory, or

@@ -1,7 +1,11 @@
 // The C interface: types to C++ ones, exceptions to status codes. No mathematics.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -26,8 +30,6 @@ normball_status guarded(const Body& body) noexcept {
   try {
     body();
     return NORMBALL_OK;
-  } catch (const std::invalid_argument& error) {
-    return fail(NORMBALL_INVALID_ARGUMENT, error.what());
   } catch (const std::logic_error& error) {
     return fail(NORMBALL_INVALID_ARGUMENT, error.what());
   } catch (const NonFiniteError& error) {
@@ -45,11 +47,63 @@ void require(const void* pointer, std::string_view where, std::string_view what)
   if (pointer == nullptr) detail::invalid(where, what, " must not be null");
 }
 
-std::vector<Layer> to_layers(const normball_layer* layers, size_t count) {
+// A structure of the given size, as the program knows it, in the library's form: fields that the
+// program does not know are zero, those that the library does not know must be.
+template <class T>
+T read_struct(const void* from, size_t size, size_t smallest, std::string_view what) {
+  if (size < smallest) {
+    detail::invalid("normball_create", what, " is ", size, ", below ", smallest,
+                    ": fill the options with normball_default_options()");
+  }
+  const auto* bytes = static_cast<const unsigned char*>(from);
+  for (size_t i = sizeof(T); i < size; ++i) {
+    if (bytes[i] != 0) {
+      detail::invalid("normball_create", what, " is ", size, ": the program uses a field that ",
+                      "version ", NORMBALL_VERSION, " of the library does not know");
+    }
+  }
+  T result{};
+  std::memcpy(&result, from, std::min(size, sizeof(T)));
+  return result;
+}
+
+template <class T>
+void write_struct(const T& from, void* to, size_t size) {
+  if (to == nullptr) return;
+  std::memcpy(to, &from, std::min(size, sizeof(T)));
+  if (size > sizeof(T)) std::memset(static_cast<char*>(to) + sizeof(T), 0, size - sizeof(T));
+}
+
+// The sizes of the first version, below which no program can be: up to its last fields.
+constexpr size_t first_layer_size = offsetof(normball_layer, radius) + sizeof(double);
+constexpr size_t first_options_size = offsetof(normball_options, report_weight_norms) + sizeof(int);
+constexpr size_t first_report_size = offsetof(normball_report, stalled) + sizeof(int);
+constexpr size_t first_layer_report_size =
+    offsetof(normball_layer_report, weight_norm) + sizeof(double);
+
+normball_options read_options(const normball_options* options) {
+  require(options, "normball_create", "options");
+  const auto result = read_struct<normball_options>(options, options->struct_size,
+                                                    first_options_size, "options.struct_size");
+  for (const auto& [size, smallest, what] :
+       {std::tuple(result.layer_size, first_layer_size, "options.layer_size"),
+        std::tuple(result.report_size, first_report_size, "options.report_size"),
+        std::tuple(result.layer_report_size, first_layer_report_size,
+                   "options.layer_report_size")}) {
+    if (size < smallest || size > 4096) {
+      detail::invalid("normball_create", what, " is ", size, ", not between ", smallest,
+                      " and 4096: fill the options with normball_default_options()");
+    }
+  }
+  return result;
+}
+
+std::vector<Layer> to_layers(const normball_layer* layers, size_t count, size_t size) {
   if (count > 0) require(layers, "normball_create", "layers");
   std::vector<Layer> result;
   for (size_t l = 0; l < count; ++l) {
-    const auto& in = layers[l];
+    const auto in = read_struct<normball_layer>(reinterpret_cast<const char*>(layers) + l * size,
+                                                size, first_layer_size, "options.layer_size");
     if (in.rank > 0) require(in.dimensions, "normball_create", "dimensions");
     result.push_back({.name = in.name ? in.name : "",
                       .shape = flatten({in.dimensions, in.rank}),
@@ -79,7 +133,8 @@ Execution to_execution(const normball_options& in) {
   return {.threads = in.threads,
           .overwrite_gradients = in.overwrite_gradients != 0,
           .light = in.light != 0,
-          .nonfinite = in.skip_nonfinite ? NonFinite::Skip : NonFinite::Throw};
+          .nonfinite = in.skip_nonfinite ? NonFinite::Skip : NonFinite::Throw,
+          .report_weight_norms = in.report_weight_norms != 0};
 }
 
 // Calls body with a null pointer of the element type that dtype names.
@@ -100,16 +155,23 @@ double evaluate(normball_dtype dtype, const void* x, int64_t rows, int64_t cols,
   });
 }
 
-}  // namespace
-}  // namespace normball
-
-namespace normball {
-namespace {
-
 template <class T>
 struct Handle {
   Optimizer<T> optimizer;
   std::vector<Parameter<T>> parameters = {};  // of the last step, for their memory
+  const StepReport* report = nullptr;         // of the last step
+
+  void set_parameters(void* const* weights, void* const* gradients) {
+    parameters.clear();
+    for (size_t l = 0; l < optimizer.layers().size(); ++l) {
+      const Shape& shape = optimizer.layers()[l].shape;
+      const MatrixView<T> weight(static_cast<T*>(weights[l]), shape.rows, shape.cols);
+      void* const gradient = gradients ? gradients[l] : nullptr;
+      parameters.push_back(
+          gradient ? Parameter<T>{weight, {static_cast<T*>(gradient), shape.rows, shape.cols}}
+                   : Parameter<T>::without_gradient(weight));
+    }
+  }
 };
 
 }  // namespace
@@ -117,33 +179,32 @@ struct Handle {
 
 struct normball_optimizer {
   std::variant<normball::Handle<float>, normball::Handle<double>> handle;
+  size_t report_size, layer_report_size;  // as the program knows them
   std::vector<std::string> names = {};  // of the state's buffers; the caller holds pointers to them
 };
 
 namespace normball {
 namespace {
 
-template <class T>
-void step_with(Handle<T>& handle, void* const* weights, void* const* gradients,
-               normball_report* out) {
-  handle.parameters.clear();
-  for (size_t l = 0; l < handle.optimizer.layers().size(); ++l) {
-    const Shape& shape = handle.optimizer.layers()[l].shape;
-    const MatrixView<T> weight(static_cast<T*>(weights[l]), shape.rows, shape.cols);
-    const MatrixView<T> gradient(static_cast<T*>(gradients[l]), shape.rows, shape.cols);
-    handle.parameters.push_back(gradients[l] ? Parameter<T>{weight, gradient}
-                                             : Parameter<T>::without_gradient(weight));
-  }
-  const StepReport& report = handle.optimizer.step(handle.parameters);
-  if (out == nullptr) return;
-  *out = {.step = report.step,
+normball_report to_c(const StepReport& report) {
+  return {.step = report.step,
           .pairing = report.pairing,
           .eta = report.eta,
           .gamma = report.gamma,
           .lr = report.lr,
           .wolfe_gap = report.wolfe_gap,
           .clipped = report.clipped,
-          .skipped = report.skipped};
+          .skipped = report.skipped,
+          .stalled = report.stalled};
+}
+
+// body(optimizer) for the type of the elements, whatever it is.
+template <class Body>
+normball_status with_optimizer(normball_optimizer* optimizer, const char* where, const Body& body) {
+  return guarded([&] {
+    require(optimizer, where, "optimizer");
+    std::visit([&](auto& handle) { body(handle); }, optimizer->handle);
+  });
 }
 
 }  // namespace
@@ -157,10 +218,6 @@ const char* normball_last_error(void) { return last_error.c_str(); }
 
 const char* normball_version(void) { return NORMBALL_VERSION; }
 
-void normball_default_options(normball_options* options) {
-  if (options != nullptr) *options = normball_options{};
-}
-
 normball_status normball_create(const char* method, normball_dtype dtype,
                                 const normball_layer* layers, size_t layer_count,
                                 const normball_options* options, normball_optimizer** out) {
@@ -168,12 +225,14 @@ normball_status normball_create(const char* method, normball_dtype dtype,
     require(out, "normball_create", "out");
     *out = nullptr;
     require(method, "normball_create", "method");
-    require(options, "normball_create", "options");
-    const Method made = make_method(method, to_method_options(*options));
+    const normball_options given = read_options(options);
+    const Method made = make_method(method, to_method_options(given));
     *out = with_type(dtype, [&](auto* type) {
       using T = std::remove_pointer_t<decltype(type)>;
       return new normball_optimizer{
-          Handle<T>{Optimizer<T>(made, to_layers(layers, layer_count), to_execution(*options))}};
+          Handle<T>{Optimizer<T>(made, to_layers(layers, layer_count, given.layer_size),
+                                 to_execution(given))},
+          given.report_size, given.layer_report_size};
     });
   });
 }
@@ -182,18 +241,58 @@ void normball_destroy(normball_optimizer* optimizer) { delete optimizer; }
 
 normball_status normball_step(normball_optimizer* optimizer, void* const* weights,
                               void* const* gradients, normball_report* report) {
-  return guarded([&] {
-    require(optimizer, "normball_step", "optimizer");
+  return with_optimizer(optimizer, "normball_step", [&](auto& handle) {
     require(weights, "normball_step", "weights");
     require(gradients, "normball_step", "gradients");
-    std::visit([&](auto& h) { step_with(h, weights, gradients, report); }, optimizer->handle);
+    handle.set_parameters(weights, gradients);
+    handle.report = &handle.optimizer.step(handle.parameters);
+    write_struct(to_c(*handle.report), report, optimizer->report_size);
+  });
+}
+
+normball_status normball_get_layer_report(const normball_optimizer* optimizer, size_t layer,
+                                          normball_layer_report* report) {
+  return guarded([&] {
+    require(optimizer, "normball_get_layer_report", "optimizer");
+    require(report, "normball_get_layer_report", "report");
+    std::visit(
+        [&](const auto& handle) {
+          const auto& layers = handle.optimizer.layers();
+          if (layer >= layers.size()) {
+            detail::invalid("normball_get_layer_report", "layer must be below ", layers.size(),
+                            ", got ", layer);
+          }
+          const LayerReport in = handle.report ? handle.report->layers[layer] : LayerReport{};
+          write_struct(normball_layer_report{.name = layers[layer].name.c_str(),
+                                             .pairing = in.pairing,
+                                             .dual_norm = in.dual_norm,
+                                             .weight_norm = in.weight_norm},
+                       report, optimizer->layer_report_size);
+        },
+        optimizer->handle);
   });
 }
 
 normball_status normball_set_lr(normball_optimizer* optimizer, double lr) {
-  return guarded([&] {
-    require(optimizer, "normball_set_lr", "optimizer");
-    std::visit([&](auto& h) { h.optimizer.set_lr(lr); }, optimizer->handle);
+  return with_optimizer(optimizer, "normball_set_lr", [&](auto& h) { h.optimizer.set_lr(lr); });
+}
+
+normball_status normball_set_alpha(normball_optimizer* optimizer, double alpha) {
+  return with_optimizer(optimizer, "normball_set_alpha",
+                        [&](auto& h) { h.optimizer.set_alpha(alpha); });
+}
+
+normball_status normball_set_rho(normball_optimizer* optimizer, double rho) {
+  return with_optimizer(optimizer, "normball_set_rho", [&](auto& h) { h.optimizer.set_rho(rho); });
+}
+
+normball_status normball_scale_into_balls(normball_optimizer* optimizer, void* const* weights,
+                                          double* before) {
+  return with_optimizer(optimizer, "normball_scale_into_balls", [&](auto& handle) {
+    require(weights, "normball_scale_into_balls", "weights");
+    handle.set_parameters(weights, nullptr);
+    const double size = handle.optimizer.scale_into_balls(handle.parameters);
+    if (before != nullptr) *before = size;
   });
 }
 

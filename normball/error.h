@@ -2,20 +2,28 @@
 //   [Sign] radius must be positive and finite, got -1
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "normball/matrix_view.h"
 
 namespace normball {
 
-// A gradient held NaN or infinity and the optimizer was asked to throw.
+// A gradient, a weight or s held NaN or infinity and the optimizer was asked to throw.
 class NonFiniteError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit NonFiniteError(const std::string& text, std::string layer = {})
+      : std::runtime_error(text), layer_(std::move(layer)) {}
+
+  const std::string& layer() const { return layer_; }  // the first such layer, where it is known
+
+ private:
+  std::string layer_;
 };
 
 namespace detail {
@@ -44,6 +52,10 @@ void require_view(std::string_view where, std::string_view what, MatrixView<T> v
   if (view.rows < 0 || view.cols < 0 || (view.rows > 1 && view.stride < view.cols)) {
     invalid(where, what, " has ", view.rows, " rows, ", view.cols, " columns and row stride ",
             view.stride, "; sizes must not be negative and the stride not below the columns");
+  }
+  if (view.rows > 0 && std::max(view.stride, view.cols) > max_elements / view.rows) {
+    invalid(where, what, " of ", view.rows, " rows and ", view.cols,
+            " columns is too large: at most ", max_elements, " elements");
   }
   if (view.data == nullptr && !view.empty()) invalid(where, what, " has null data");
 }

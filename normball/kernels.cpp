@@ -78,6 +78,7 @@ double l2_norm(const T* x, Index n) {
   if (std::is_same_v<T, float> || (sum > safe_min * safe_min && sum < safe_max * safe_max)) {
     return std::sqrt(sum);
   }
+  if (std::isnan(sum)) return sum;
   const double max = kernels<T>().max_abs(x, n);
   if (max == 0) return 0;
   const double scale = std::ldexp(1, std::clamp(-std::ilogb(max), -1000, 1000));

@@ -93,14 +93,15 @@ void scale(T* x, double factor, Index n) {
 }
 
 template <class T>
-void blend(T* __restrict d, const T* __restrict g, double alpha, Index n) {
+void blend(T* out, const T* d, const T* __restrict g, double alpha, Index n) {
   const double rest = 1 - alpha;
   if (rest == 0) {
-    for (Index i = 0; i < n; ++i) d[i] = g[i];
+    for (Index i = 0; i < n; ++i) out[i] = g[i];
     return;
   }
+#pragma GCC ivdep  // out is d or apart from it: no entry depends on another
   for (Index i = 0; i < n; ++i) {
-    d[i] = static_cast<T>(alpha * static_cast<double>(g[i]) + rest * static_cast<double>(d[i]));
+    out[i] = static_cast<T>(alpha * static_cast<double>(g[i]) + rest * static_cast<double>(d[i]));
   }
 }
 

@@ -17,8 +17,8 @@ struct Kernels {
   double (*max_abs)(const T* x, Index n);
   double (*dot)(const T* x, const T* y, Index n);
   void (*scale)(T* x, double factor, Index n);
-  // d <- alpha g + (1 - alpha) d
-  void (*blend)(T* d, const T* g, double alpha, Index n);
+  // out <- alpha g + (1 - alpha) d; out may be d
+  void (*blend)(T* out, const T* d, const T* g, double alpha, Index n);
   // out <- keep out + (u a) b; keep == 0 does not read out
   void (*add_scaled)(T* out, double keep, const T* u, double a, double b, Index n);
   // out <- keep out + factor sign(d)

@@ -7,6 +7,9 @@ namespace normball {
 
 using Index = std::int64_t;
 
+// The bytes of a matrix must be countable, so that no size computed from a shape overflows.
+inline constexpr Index max_elements = INT64_MAX / 8;
+
 // Element (i, j) is data[i * stride + j]; stride >= cols allows a block of a wider matrix.
 template <class T>
 struct MatrixView {

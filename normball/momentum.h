@@ -5,10 +5,15 @@
 
 namespace normball {
 
+// out <- the next d; out may be d itself.
 template <class T>
-void update_momentum(MatrixView<T> d, ConstMatrixView<T> g, double alpha) {
-  for_each_run(d, g,
-               [alpha](T* to, const T* from, Index n) { kernels<T>().blend(to, from, alpha, n); });
+void next_momentum(ConstMatrixView<T> d, ConstMatrixView<T> g, double alpha, MatrixView<T> out) {
+  if (d.empty()) return;
+  const bool dense = d.contiguous() && g.contiguous() && out.contiguous();
+  const Index runs = dense ? 1 : d.rows, length = dense ? d.size() : d.cols;
+  for (Index i = 0; i < runs; ++i) {
+    kernels<T>().blend(out.row(i), d.row(i), g.row(i), alpha, length);
+  }
 }
 
 // The light form keeps b = d / alpha in the gradient buffer, where the next gradient is added to

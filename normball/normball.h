@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,9 +17,9 @@ extern "C" {
 typedef enum normball_status {
   NORMBALL_OK = 0,
   NORMBALL_INVALID_ARGUMENT = 1, /* no weight was changed */
-  NORMBALL_NON_FINITE = 2,       /* NaN or infinity in a gradient; nothing was changed */
-  NORMBALL_OUT_OF_MEMORY = 3,
-  NORMBALL_ERROR = 4
+  NORMBALL_NON_FINITE = 2,       /* NaN or infinity in a gradient, a weight or s; likewise */
+  NORMBALL_OUT_OF_MEMORY = 3,    /* likewise */
+  NORMBALL_ERROR = 4             /* likewise */
 } normball_status;
 
 /* The text of the calling thread's last error; empty before the first. Valid until the next one. */
@@ -40,23 +41,6 @@ typedef struct normball_layer {
   double radius;    /* positive */
 } normball_layer;
 
-/* Fill with normball_default_options() first. Zero means "not given" for the numbers. */
-typedef struct normball_options {
-  double lr;    /* gamma rho: the largest step in product-norm units */
-  double alpha; /* weight of the newest gradient, in (0, 1] */
-  double rho;   /* clipping threshold on s */
-  double beta;  /* radius, for "s3cg" */
-  double l0;    /* for "adaptive_sd", where one of l0 and l1 may be zero */
-  double l1;
-  const char* short_step;  /* "plain" (default), "norm" or "diameter" */
-  int threads;             /* 0: OpenMP's default */
-  int overwrite_gradients; /* let gradient buffers hold the directions */
-  int light;               /* keep the average in the gradient buffers, and no other state */
-  int skip_nonfinite;      /* report and do nothing instead of NORMBALL_NON_FINITE */
-} normball_options;
-
-void normball_default_options(normball_options* options);
-
 typedef struct normball_report {
   int64_t step;
   double pairing; /* s */
@@ -64,9 +48,50 @@ typedef struct normball_report {
   double gamma;
   double lr;
   double wolfe_gap;
-  int clipped;
-  int skipped;
+  int clipped; /* eta was cut at rho */
+  int skipped; /* nothing was done: no gradient at all, or one or s not finite */
+  int stalled; /* constrained and s < 0, so eta = 0: see normball_scale_into_balls() */
 } normball_report;
+
+typedef struct normball_layer_report {
+  const char* name; /* valid as long as the optimizer */
+  double pairing;   /* this layer's part of s */
+  double dual_norm;
+  double weight_norm; /* relative to the radius, before the step; with report_weight_norms */
+} normball_layer_report;
+
+/* Fill with normball_default_options() first. Zero means "not given" for the numbers. The sizes
+ * tell the library which fields the program knows: structures may grow at their ends, and programs
+ * compiled before go on working with the library after, and the other way round. */
+typedef struct normball_options {
+  size_t struct_size;       /* sizeof(normball_options) */
+  size_t layer_size;        /* sizeof(normball_layer) */
+  size_t report_size;       /* sizeof(normball_report) */
+  size_t layer_report_size; /* sizeof(normball_layer_report) */
+
+  double lr;    /* gamma rho: the largest step in product-norm units */
+  double alpha; /* weight of the newest gradient, in (0, 1] */
+  double rho;   /* clipping threshold on s */
+  double beta;  /* radius, for "s3cg" */
+  double l0;    /* for "adaptive_sd", where one of l0 and l1 may be zero */
+  double l1;
+  const char* short_step;  /* "plain" (default), "norm" or "diameter" */
+  int threads;             /* 0: OpenMP's default; at most 4096 */
+  int overwrite_gradients; /* let gradient buffers hold the directions */
+  int light;               /* keep the average in the gradient buffers, and no other state */
+  int skip_nonfinite;      /* report and do nothing instead of NORMBALL_NON_FINITE */
+  int report_weight_norms;
+} normball_options;
+
+/* In the header, so that the sizes are the program's. From other languages: all zero but these. */
+static inline void normball_default_options(normball_options* options) {
+  if (options == NULL) return;
+  memset(options, 0, sizeof *options);
+  options->struct_size = sizeof(normball_options);
+  options->layer_size = sizeof(normball_layer);
+  options->report_size = sizeof(normball_report);
+  options->layer_report_size = sizeof(normball_layer_report);
+}
 
 typedef struct normball_optimizer normball_optimizer;
 
@@ -77,10 +102,23 @@ normball_status normball_create(const char* method, normball_dtype dtype,
 void normball_destroy(normball_optimizer* optimizer);
 
 /* One pointer a layer, to as many elements as the layer has, of the optimizer's type. A null
- * gradient leaves its layer out of the step. report may be null. */
+ * gradient leaves its layer out of the step; where all are null there is no step, and none is
+ * counted. report may be null. After an error weights and state are as before. */
 normball_status normball_step(normball_optimizer* optimizer, void* const* weights,
                               void* const* gradients, normball_report* report);
+/* A layer in the last step. */
+normball_status normball_get_layer_report(const normball_optimizer* optimizer, size_t layer,
+                                          normball_layer_report* report);
+
+/* What may change between steps. rho: only where the method clips. */
 normball_status normball_set_lr(normball_optimizer* optimizer, double lr);
+normball_status normball_set_alpha(normball_optimizer* optimizer, double alpha);
+normball_status normball_set_rho(normball_optimizer* optimizer, double rho);
+
+/* Scales every weight outside its ball to its sphere: for weights that start outside, where a
+ * constrained method may stand still. before, where not null, gets the product norm before. */
+normball_status normball_scale_into_balls(normball_optimizer* optimizer, void* const* weights,
+                                          double* before);
 
 /* The state, buffer by buffer, in place: save by reading, restore by writing, then set the steps.
  */
@@ -90,7 +128,8 @@ normball_status normball_state_buffer(normball_optimizer* optimizer, size_t inde
 normball_status normball_get_steps(const normball_optimizer* optimizer, int64_t* steps);
 normball_status normball_set_steps(normball_optimizer* optimizer, int64_t steps);
 
-/* Single norms, on a dense matrix. value, where not null, gets the dual norm of d. */
+/* Single norms, on a dense matrix. normball_lmo refuses NaN and infinity, and its value, where not
+ * null, gets the dual norm of d; the others are NaN, or else infinity, where an entry is. */
 normball_status normball_lmo(const char* norm, normball_dtype dtype, const void* d, int64_t rows,
                              int64_t cols, void* out, double* value);
 normball_status normball_norm(const char* norm, normball_dtype dtype, const void* x, int64_t rows,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "normball/blas.h"
 #include "normball/error.h"
@@ -11,72 +13,6 @@
 
 namespace normball {
 namespace {
-
-double root(Index n) { return std::sqrt(static_cast<double>(std::max<Index>(n, 1))); }
-
-// How a layer maps fan-in to fan-out, after `transposed` has swapped them.
-struct Fans {
-  Index out;
-  Index in;      // without the kernel
-  Index kernel;  // k, or k*k
-
-  Fans(const Shape& shape, bool transposed)
-      : out(shape.rows), in(shape.fan_in()), kernel(shape.kernel) {
-    if (transposed) std::swap(out, in);
-  }
-  Index columns() const { return in * kernel; }
-};
-
-double spectral_scale(const Spectral& norm, const Shape& shape) {
-  const Fans fans(shape, norm.transposed);
-  const double ratio = root(fans.out) / root(fans.in);
-  const double kernel = static_cast<double>(fans.kernel);
-  switch (norm.scale) {
-    case SpectralScale::Hidden:
-      return ratio / kernel;
-    case SpectralScale::Input:
-      return std::max(1.0, ratio) / kernel;
-    case SpectralScale::OneHot:
-      return root(fans.out) / kernel;
-    case SpectralScale::Unit:
-      return 1;
-  }
-  return 1;
-}
-
-struct Resolver {
-  const Shape& shape;
-
-  ResolvedNorm operator()(const Auto&) const {
-    return shape.rank <= 1 ? (*this)(Rms{}) : (*this)(Spectral{});
-  }
-  ResolvedNorm operator()(const Euclidean&) const { return {.geometry = Geometry::Frobenius}; }
-  ResolvedNorm operator()(const Rms&) const {
-    return {.geometry = Geometry::Frobenius, .scale = root(shape.size())};
-  }
-  ResolvedNorm operator()(const Sign& norm) const {
-    const Index fan_in = std::max<Index>(1, Fans(shape, norm.transposed).columns());
-    return {.geometry = Geometry::MaxAbs, .scale = norm.unit ? 1 : 1 / static_cast<double>(fan_in)};
-  }
-  ResolvedNorm operator()(const Spectral& norm) const {
-    validate(norm.solver);
-    return {.geometry = Geometry::Operator,
-            .scale = spectral_scale(norm, shape),
-            .solver = norm.solver};
-  }
-  ResolvedNorm operator()(const ColNorm& norm) const {
-    return {.geometry = norm.transposed ? Geometry::RowL2 : Geometry::ColL2,
-            .scale = root(Fans(shape, norm.transposed).out)};
-  }
-  ResolvedNorm operator()(const RowNorm& norm) const {
-    return {.geometry = norm.transposed ? Geometry::ColL2 : Geometry::RowL2,
-            .scale = 1 / root(Fans(shape, norm.transposed).columns())};
-  }
-  ResolvedNorm operator()(const Custom& norm) const {
-    if (!norm.oracle) detail::invalid("Custom", "oracle must not be null");
-    return {.geometry = Geometry::Oracle, .oracle = norm.oracle};
-  }
-};
 
 // lengths[j] <- ‖column j of x‖₂
 template <class T>
@@ -121,6 +57,18 @@ MatrixView<const double> in_double(ConstMatrixView<float> x, Workspace& workspac
   return copy;
 }
 
+// What every norm is of a matrix with an entry that is not finite: NaN, or else infinity.
+template <class T>
+std::optional<double> nonfinite_norm(ConstMatrixView<T> x) {
+  if (all_finite(x)) return {};
+  for (Index i = 0; i < x.rows; ++i) {
+    for (Index j = 0; j < x.cols; ++j) {
+      if (std::isnan(x(i, j))) return std::numeric_limits<double>::quiet_NaN();
+    }
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
 template <class T>
 void negate(MatrixView<T> x) {
   for_each_run(x, [&](Index at, Index n) { kernels<T>().scale(x.data + at, -1, n); });
@@ -140,26 +88,6 @@ void NormOracle::lmo(ConstMatrixView<float> d, MatrixView<float> out) const {
 double NormOracle::norm(ConstMatrixView<double>) const {
   detail::invalid("NormOracle::norm", "the norm '", name(),
                   "' does not define norm(), which this rule or report needs");
-}
-
-Norm norm_for(Role role) {
-  switch (role) {
-    case Role::Input:
-      return Spectral{.scale = SpectralScale::Input};
-    case Role::OneHot:
-      return ColNorm{.transposed = true};
-    case Role::Hidden:
-      return Spectral{};
-    case Role::Output:
-      return Sign{};
-    case Role::Bias:
-      return Rms{};
-  }
-  return Auto{};
-}
-
-ResolvedNorm resolve(const Norm& norm, const Shape& shape) {
-  return std::visit(Resolver{shape}, norm);
 }
 
 Index direction_lengths(Geometry geometry, const Shape& shape) {
@@ -248,24 +176,25 @@ void add_direction(Geometry geometry, ConstMatrixView<T> d, const Direction<T>& 
   }
 }
 
-namespace detail {
+std::size_t add_direction_scratch(Geometry geometry, const Shape& shape) {
+  const auto factors = static_cast<std::size_t>(shape.cols) * sizeof(double);
+  return geometry == Geometry::ColL2 ? 2 * Workspace::rounded(factors) : 0;
+}
+
+namespace {
 
 // out <- factor lmo(d); returns ‖d‖* as the pairing estimates it.
 template <class T>
-double lmo(const Norm& norm, const Shape& shape, ConstMatrixView<T> d, MatrixView<T> out,
-           double factor, Workspace& workspace) {
-  require_view("lmo", "d", d);
-  require_view("lmo", "out", out);
-  require_same_size("lmo", "out", out, "d", d);
-  if (shape.rows != d.rows || shape.cols != d.cols) {
-    invalid("lmo", "the shape is ", shape.rows, "x", shape.cols, " but d is ", d.rows, "x", d.cols);
-  }
-  if (!all_finite(d)) invalid("lmo", "d has an entry that is not finite");
-  const ResolvedNorm resolved = resolve(norm, shape);
+double scaled_lmo(std::string_view where, const Norm& norm, const Shape* shape,
+                  ConstMatrixView<T> d, MatrixView<T> out, double factor, Workspace& workspace) {
+  const ResolvedNorm resolved = detail::resolve_for(where, norm, shape, "d", d);
+  detail::require_view(where, "out", out);
+  detail::require_same_size(where, "out", out, "d", d);
+  if (!all_finite(d)) detail::invalid(where, "d has an entry that is not finite");
   if (d.empty()) return 0;
   const Workspace::Frame frame(workspace);
   Direction<T> direction{
-      .lengths = workspace.take<double>(direction_lengths(resolved.geometry, shape)).data(),
+      .lengths = workspace.take<double>(direction_lengths(resolved.geometry, shape_of(d))).data(),
       .u = {}};
   if (needs_buffer(resolved.geometry)) direction.u = workspace.matrix<T>(d.rows, d.cols);
   const double pairing =
@@ -274,10 +203,26 @@ double lmo(const Norm& norm, const Shape& shape, ConstMatrixView<T> d, MatrixVie
   return resolved.scale * pairing;
 }
 
+}  // namespace
+
+namespace detail {
+
+template <class T>
+ResolvedNorm resolve_for(std::string_view where, const Norm& norm, const Shape* shape,
+                         std::string_view what, ConstMatrixView<T> x) {
+  require_view(where, what, x);
+  if (shape && (shape->rows != x.rows || shape->cols != x.cols)) {
+    invalid(where, "the shape is ", shape->rows, "x", shape->cols, " but ", what, " is ", x.rows,
+            "x", x.cols);
+  }
+  return resolve(norm, shape ? *shape : shape_of(x));
+}
+
 template <class T>
 double norm(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace) {
   require_view("norm", "x", x);
   if (x.empty()) return 0;
+  if (const auto value = nonfinite_norm(x)) return *value;
   const Workspace::Frame frame(workspace);
   switch (norm.geometry) {
     case Geometry::Frobenius:
@@ -306,6 +251,7 @@ template <class T>
 double dual_norm(const ResolvedNorm& norm, ConstMatrixView<T> d, Workspace& workspace) {
   require_view("dual_norm", "d", d);
   if (d.empty()) return 0;
+  if (const auto value = nonfinite_norm(d)) return *value;
   const Workspace::Frame frame(workspace);
   if (norm.geometry == Geometry::Operator) {
     double total = 0;
@@ -322,10 +268,17 @@ double dual_norm(const ResolvedNorm& norm, ConstMatrixView<T> d, Workspace& work
 }  // namespace detail
 
 template <class T>
+double lmo(const Norm& norm, std::type_identity_t<ConstMatrixView<T>> d, MatrixView<T> out,
+           const Shape* shape) {
+  Workspace workspace;
+  return scaled_lmo<T>("lmo", norm, shape, d, out, 1, workspace);
+}
+
+template <class T>
 double sharp(const Norm& norm, std::type_identity_t<ConstMatrixView<T>> d, MatrixView<T> out,
              const Shape* shape) {
   Workspace workspace;
-  const double dual = detail::lmo<T>(norm, shape ? *shape : shape_of(d), d, out, -1, workspace);
+  const double dual = scaled_lmo<T>("sharp", norm, shape, d, out, -1, workspace);
   for_each_run(out, [&](Index at, Index n) { kernels<T>().scale(out.data + at, dual, n); });
   return dual;
 }
@@ -333,20 +286,21 @@ double sharp(const Norm& norm, std::type_identity_t<ConstMatrixView<T>> d, Matri
 template <class T>
 void sample_sphere(const Norm& norm, const Shape& shape, double radius, MatrixView<T> x,
                    Random& random) {
-  detail::require_view("sample_sphere", "x", x);
+  detail::resolve_for<T>("sample_sphere", norm, &shape, "x", x);
   detail::require_positive("sample_sphere", "radius", radius);
   Workspace workspace;
   const auto gaussian = workspace.matrix<T>(x.rows, x.cols);
   for (Index i = 0; i < gaussian.size(); ++i) gaussian.data[i] = static_cast<T>(random.normal());
   Norm exact = norm;
   if (auto* spectral = std::get_if<Spectral>(&exact)) spectral->solver = ExactPolar{};
-  detail::lmo<T>(exact, shape, gaussian, x, radius, workspace);
+  scaled_lmo<T>("sample_sphere", exact, &shape, gaussian, x, radius, workspace);
 }
 
 template <class T>
 void initialize(const Norm& norm, const Shape& shape, double radius, MatrixView<T> x,
                 Random& random) {
   if (shape.rank <= 1) {
+    detail::resolve_for<T>("initialize", norm, &shape, "x", x);
     fill(x, T(0));
   } else {
     sample_sphere(norm, shape, radius, x, random);
@@ -358,8 +312,10 @@ void initialize(const Norm& norm, const Shape& shape, double radius, MatrixView<
                                  Workspace&, T*, int);                                           \
   template void add_direction(Geometry, ConstMatrixView<T>, const Direction<T>&, double, double, \
                               MatrixView<T>, Workspace&);                                        \
-  template double detail::lmo(const Norm&, const Shape&, ConstMatrixView<T>, MatrixView<T>,      \
-                              double, Workspace&);                                               \
+  template ResolvedNorm detail::resolve_for(std::string_view, const Norm&, const Shape*,         \
+                                            std::string_view, ConstMatrixView<T>);               \
+  template double lmo<T>(const Norm&, std::type_identity_t<ConstMatrixView<T>>, MatrixView<T>,   \
+                         const Shape*);                                                          \
   template double detail::norm(const ResolvedNorm&, ConstMatrixView<T>, Workspace&);             \
   template double detail::dual_norm(const ResolvedNorm&, ConstMatrixView<T>, Workspace&);        \
   template double sharp<T>(const Norm&, std::type_identity_t<ConstMatrixView<T>>, MatrixView<T>, \

@@ -158,10 +158,14 @@ template <class T>
 void add_direction(Geometry geometry, ConstMatrixView<T> d, const Direction<T>& direction,
                    double keep, double factor, MatrixView<T> out, Workspace& workspace);
 
+// The bytes of scratch memory that add_direction() takes.
+std::size_t add_direction_scratch(Geometry geometry, const Shape& shape);
+
 namespace detail {
+// The norm on x's own shape, or on the given one, of which x must be.
 template <class T>
-double lmo(const Norm&, const Shape&, ConstMatrixView<T> d, MatrixView<T> out, double factor,
-           Workspace&);
+ResolvedNorm resolve_for(std::string_view where, const Norm&, const Shape*, std::string_view what,
+                         ConstMatrixView<T> x);
 template <class T>
 double norm(const ResolvedNorm&, ConstMatrixView<T> x, Workspace&);
 template <class T>
@@ -170,32 +174,33 @@ double dual_norm(const ResolvedNorm&, ConstMatrixView<T> d, Workspace&);
 
 // out <- lmo(d), the minimizer of <d, x> over ‖x‖ <= 1. lmo(0) = 0. Returns -<d, lmo(d)>.
 // out must not overlap d. The shape only matters for convolutions; it defaults to that of d.
+// A d with NaN or infinity is an error.
 template <class T>
 double lmo(const Norm& norm, std::type_identity_t<ConstMatrixView<T>> d, MatrixView<T> out,
-           const Shape* shape = nullptr) {
-  Workspace workspace;
-  return detail::lmo<T>(norm, shape ? *shape : shape_of(d), d, out, 1, workspace);
-}
+           const Shape* shape = nullptr);
 
 // out <- d♯ = -‖d‖* lmo(d), the maximizer of <d, x> - ‖x‖²/2. Returns ‖d‖*.
 template <class T>
 double sharp(const Norm& norm, std::type_identity_t<ConstMatrixView<T>> d, MatrixView<T> out,
              const Shape* shape = nullptr);
 
-// ‖x‖
+// ‖x‖. In every norm, and for the dual norm too: NaN where x has a NaN, else infinity where it has
+// one.
 template <class T>
 double norm(const Norm& norm, MatrixView<T> x, const Shape* shape = nullptr) {
+  using Element = std::remove_const_t<T>;
   Workspace workspace;
-  return detail::norm<std::remove_const_t<T>>(resolve(norm, shape ? *shape : shape_of(x)), x,
-                                              workspace);
+  return detail::norm<Element>(detail::resolve_for<Element>("norm", norm, shape, "x", x), x,
+                               workspace);
 }
 
 // ‖d‖* = max <d, x> over ‖x‖ <= 1, computed without the LMO except for a user's norm.
 template <class T>
 double dual_norm(const Norm& norm, MatrixView<T> d, const Shape* shape = nullptr) {
+  using Element = std::remove_const_t<T>;
   Workspace workspace;
-  return detail::dual_norm<std::remove_const_t<T>>(resolve(norm, shape ? *shape : shape_of(d)), d,
-                                                   workspace);
+  return detail::dual_norm<Element>(detail::resolve_for<Element>("dual_norm", norm, shape, "d", d),
+                                    d, workspace);
 }
 
 // A random point with ‖x‖ = radius: semi-orthogonal, normalized Gaussian, or random signs.

@@ -15,11 +15,6 @@ namespace {
 // Elements of a piece: half a megabyte of floats stays in the second-level cache.
 constexpr Index piece_size = 1 << 17;
 
-// Whether every piece has only a part of each length.
-bool lengths_are_partial(Geometry geometry) {
-  return geometry == Geometry::Frobenius || geometry == Geometry::ColL2;
-}
-
 // Rough nanoseconds of a step on a piece, for their order and for whether threads are worth waking.
 double cost(Geometry geometry, Index rows, Index cols) {
   const double size = static_cast<double>(rows) * static_cast<double>(cols);
@@ -40,8 +35,10 @@ void name_layers(std::vector<Layer>& layers) {
   }
 }
 
-void require_steps(std::string_view where, std::int64_t steps) {
-  if (steps < 0) detail::invalid(where, "steps_taken must not be negative, got ", steps);
+void require_count(size_t got, size_t layers) {
+  if (got != layers) {
+    detail::invalid("Optimizer::step", "got ", got, " parameters for ", layers, " layers");
+  }
 }
 
 template <class T>
@@ -68,27 +65,32 @@ Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution exec
     detail::invalid("Optimizer", "light keeps the average in the gradient buffer, ",
                     "external_momentum in a buffer of its own: choose one");
   }
-  if (execution_.threads < 0) {
-    detail::invalid("Optimizer", "threads must not be negative, got ", execution_.threads);
+  if (execution_.threads < 0 || execution_.threads > max_threads) {
+    detail::invalid("Optimizer", "threads must be from 0 (OpenMP's default) to ", max_threads,
+                    ", got ", execution_.threads);
   }
   if (execution_.threads == 0) execution_.threads = default_threads();
   for (auto& layer : layers_) {
     if (method_.norm) layer.norm = *method_.norm;
     if (method_.radius) layer.radius = *method_.radius;
     validate(layer);
-    Slot slot{.norm = resolve(layer.norm, layer.shape), .radius = layer.radius};
+    Slot& slot = slots_.emplace_back(resolve(layer.norm, layer.shape), layer.radius);
     const Geometry geometry = slot.norm.geometry;
     const auto size = static_cast<size_t>(layer.shape.size());
     if (owns_momentum()) slot.momentum.resize(size);
-    if (needs_buffer(geometry) && !execution_.overwrite_gradients) slot.direction.resize(size);
+    if (needs_buffer(geometry) && !overwrites(slots_.size() - 1)) slot.direction.resize(size);
     slot.lengths.resize(static_cast<size_t>(direction_lengths(geometry, layer.shape)));
     if (geometry == Geometry::Operator) {
       slot.polar_state.resize(static_cast<size_t>(
           polar_state_size(slot.norm.solver, layer.shape.rows, layer.shape.cols)));
+      slot.next_polar_state.resize(slot.polar_state.size());
     }
-    slots_.push_back(std::move(slot));
   }
   plan_pieces();
+  for (size_t l = 0; l < slots_.size(); ++l) {
+    update_scratch_ =
+        std::max(update_scratch_, add_direction_scratch(slots_[l].norm.geometry, layers_[l].shape));
+  }
   workspaces_.resize(static_cast<size_t>(execution_.threads));
   duals_.resize(layers_.size());
   shares_.resize(layers_.size());
@@ -110,7 +112,7 @@ void Optimizer<T>::plan_pieces() {
     total += cost(geometry, shape.rows, shape.cols);
     for (Index begin = 0; begin < shape.rows; begin += rows) {
       Piece piece{.layer = l, .begin = begin, .end = std::min(begin + rows, shape.rows)};
-      if (lengths_are_partial(geometry)) piece.lengths.resize(slots_[l].lengths.size());
+      if (detail::lengths_are_partial(geometry)) piece.lengths.resize(slots_[l].lengths.size());
       pieces_.push_back(std::move(piece));
     }
   }
@@ -130,6 +132,10 @@ void Optimizer<T>::plan_pieces() {
 template <class T>
 const StepReport& Optimizer<T>::step(std::span<const Parameter<T>> parameters) {
   prepare(parameters);
+  if (std::ranges::none_of(parameters_, &Parameter<T>::has_gradient)) {
+    abandon();
+    report_.skipped = true;
+  }
   if (report_.skipped) return report_;
   try {
     return apply(eta(report_.pairing));
@@ -145,27 +151,68 @@ const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>> parameters
     throw std::logic_error(detail::message(
         "Optimizer::prepare", "the last directions were neither applied nor abandoned"));
   }
-  const double alpha = alpha_at(step_);
+  alpha_ = alpha_at(step_);
+  carry_ = execution_.light ? light_carry(alpha_, alpha_at(step_ + 1)) : 0;
   bind(parameters);
+  clear_report();
+  for (auto& piece : pieces_) {
+    piece.finite = true;
+    piece.taken = false;
+  }
+  try {
+    find_directions();
+    if (all_pieces_finite()) {
+      combine_layers();
+      if (needs_direction_norm(method_.rule)) measure_direction();
+    }
+    even_out_workspaces();  // here, so that nothing in apply() can fail
+  } catch (...) {
+    settle();
+    throw;
+  }
+  if (!all_pieces_finite() || !std::isfinite(report_.pairing + report_.direction_norm)) {
+    return refuse();
+  }
+  prepared_ = true;
+  return report_;
+}
+
+template <class T>
+void Optimizer<T>::clear_report() {
   report_.step = step_;
   report_.lr = method_.lr.at(step_);
   report_.gamma = report_.lr / rho(method_.rule);
   report_.pairing = report_.wolfe_gap = report_.direction_norm = report_.eta = 0;
+  report_.clipped = report_.stalled = report_.skipped = false;
+  report_.nonfinite_layer.clear();
   std::ranges::fill(report_.layers, LayerReport{});
-  report_.clipped = false;
-  report_.skipped = !gradients_finite();
-  if (report_.skipped) {
-    if (execution_.nonfinite == NonFinite::Throw) {
-      throw NonFiniteError(detail::message("Optimizer::step", "the gradient of '",
-                                           report_.nonfinite_layer,
-                                           "' has an entry that is not finite"));
-    }
-    return report_;
+}
+
+// Names the first layer with an entry, or else a pairing, that is not finite.
+template <class T>
+const StepReport& Optimizer<T>::refuse() {
+  settle();
+  clear_report();
+  report_.skipped = true;
+  size_t bad = layers_.size();
+  for (const auto& piece : pieces_) {
+    if (!piece.finite) bad = std::min(bad, piece.layer);
   }
-  find_directions(alpha);
-  combine_layers(alpha);
-  if (needs_direction_norm(method_.rule)) measure_direction();
-  prepared_ = true;
+  std::string reason = "s or the norm of v overflows";
+  if (bad < layers_.size()) {
+    report_.nonfinite_layer = layers_[bad].name;
+    const auto& parameter = parameters_[bad];
+    const char* what = !all_finite(parameter.gradient) ? "gradient"
+                       : !all_finite(average(bad))     ? "momentum"
+                       : !all_finite(parameter.weight) ? "weight"
+                                                       : nullptr;
+    reason = what ? std::string("the ") + what + " of '" + report_.nonfinite_layer +
+                        "' has an entry that is not finite"
+                  : "s is not finite, because of the pairing of '" + report_.nonfinite_layer + "'";
+  }
+  if (execution_.nonfinite == NonFinite::Throw) {
+    throw NonFiniteError(detail::message("Optimizer::step", reason), report_.nonfinite_layer);
+  }
   return report_;
 }
 
@@ -190,12 +237,9 @@ const StepReport& Optimizer<T>::apply(double eta) {
     }
   }
   report_.eta = eta;
-  report_.clipped = eta > 0 && eta >= max_eta(method_.rule);
-  const double carry = light_carry(alpha_at(step_), alpha_at(step_ + 1));
-  for_each_piece([&](Piece& piece, Workspace& workspace) {
-    update_piece(piece, step * parameters_[piece.layer].lr_factor, carry, workspace);
-  });
-  even_out_workspaces();
+  report_.clipped = is_clipped(method_.rule, eta);
+  report_.stalled = method_.constrained && eta == 0 && report_.pairing < 0;
+  move_weights(step);
   prepared_ = false;
   ++step_;
   return report_;
@@ -203,15 +247,13 @@ const StepReport& Optimizer<T>::apply(double eta) {
 
 template <class T>
 void Optimizer<T>::abandon() {
+  settle();
   prepared_ = false;
 }
 
 template <class T>
 void Optimizer<T>::bind(std::span<const Parameter<T>> parameters) {
-  if (parameters.size() != layers_.size()) {
-    detail::invalid("Optimizer::step", "got ", parameters.size(), " parameters for ",
-                    layers_.size(), " layers");
-  }
+  require_count(parameters.size(), layers_.size());
   for (size_t l = 0; l < layers_.size(); ++l) {
     require_shape(layers_[l], "weight", parameters[l].weight);
     if (!parameters[l].has_gradient) continue;
@@ -230,186 +272,6 @@ void Optimizer<T>::bind(std::span<const Parameter<T>> parameters) {
 }
 
 template <class T>
-bool Optimizer<T>::gradients_finite() {
-  for_each_piece([&](Piece& piece, Workspace&) {
-    const auto& gradient = parameters_[piece.layer].gradient;
-    piece.finite = all_finite(gradient.row_range(piece.begin, piece.end));
-  });
-  report_.nonfinite_layer.clear();
-  size_t first = layers_.size();
-  for (const auto& piece : pieces_) {
-    if (parameters_[piece.layer].has_gradient && !piece.finite)
-      first = std::min(first, piece.layer);
-  }
-  if (first == layers_.size()) return true;
-  report_.nonfinite_layer = layers_[first].name;
-  return false;
-}
-
-template <class T>
-void Optimizer<T>::find_directions(double alpha) {
-  for (auto& piece : pieces_) {
-    if (piece.team && parameters_[piece.layer].has_gradient) {
-      find_piece(piece, alpha, workspaces_[0], execution_.threads);
-    }
-  }
-  for_each_piece([&](Piece& piece, Workspace& workspace) {
-    if (!piece.team) find_piece(piece, alpha, workspace, 1);
-  });
-}
-
-template <class T>
-void Optimizer<T>::find_piece(Piece& piece, double alpha, Workspace& workspace, int threads) {
-  const size_t l = piece.layer;
-  Slot& slot = slots_[l];
-  const auto d = average(l).row_range(piece.begin, piece.end);
-  if (!execution_.light) {
-    update_momentum<T>(d, parameters_[l].gradient.row_range(piece.begin, piece.end), alpha);
-  }
-  const auto u = direction(l, &piece);
-  piece.dual = find_direction<T>(slot.norm, d, u, workspace, slot.polar_state.data(), threads);
-  if (method_.constrained) {
-    piece.weight_pairing = dot<T>(d, parameters_[l].weight.row_range(piece.begin, piece.end));
-  }
-  if (execution_.report_polar_errors && slot.norm.geometry == Geometry::Operator) {
-    report_.layers[l].polar_error = polar_error<T>(d, u.u, workspace);
-  }
-}
-
-// Adds up the pieces, then the layers: duals, shares and s.
-template <class T>
-void Optimizer<T>::combine_layers(double alpha) {
-  for (auto& slot : slots_) {
-    slot.dual = slot.weight_pairing = 0;
-    if (lengths_are_partial(slot.norm.geometry)) std::ranges::fill(slot.lengths, 0.0);
-  }
-  for (const auto& piece : pieces_) {
-    if (!parameters_[piece.layer].has_gradient) continue;
-    Slot& slot = slots_[piece.layer];
-    slot.dual += piece.dual;
-    slot.weight_pairing += piece.weight_pairing;
-    for (size_t j = 0; j < piece.lengths.size(); ++j) {
-      slot.lengths[j] = combine_l2(slot.lengths[j], piece.lengths[j]);
-    }
-  }
-  // In light form the buffer holds d / α: the direction is the same, the numbers are not.
-  const double in_buffer = execution_.light ? alpha : 1;
-  double weight_pairing = 0;
-  for (size_t l = 0; l < slots_.size(); ++l) {
-    Slot& slot = slots_[l];
-    if (lengths_are_partial(slot.norm.geometry)) {
-      slot.dual = std::accumulate(slot.lengths.begin(), slot.lengths.end(), 0.0);
-    }
-    slot.dual *= in_buffer * slot.norm.scale * slot.radius;
-    slot.weight_pairing *= in_buffer;
-    duals_[l] = slot.dual;
-    weight_pairing += slot.weight_pairing;
-  }
-  report_.pairing = weight_pairing + combine_duals(method_.combination, duals_, shares_);
-  report_.wolfe_gap = method_.constrained ? report_.pairing : 0;
-  for (size_t l = 0; l < slots_.size(); ++l) {
-    slots_[l].share = shares_[l];
-    report_.layers[l].dual_norm = slots_[l].dual;
-    report_.layers[l].pairing = slots_[l].weight_pairing + shares_[l] * slots_[l].dual;
-  }
-  if (execution_.report_weight_norms) {
-    parallel_for(static_cast<Index>(slots_.size()), execution_.threads, [&](Index i, int thread) {
-      const auto l = static_cast<size_t>(i);
-      report_.layers[l].weight_norm = detail::norm<T>(slots_[l].norm, parameters_[l].weight,
-                                                      workspaces_[static_cast<size_t>(thread)]) /
-                                      slots_[l].radius;
-    });
-  }
-}
-
-// ‖v‖ = the combination of ‖v_l‖_l / r_l, with v_l formed in scratch memory.
-template <class T>
-void Optimizer<T>::measure_direction() {
-  parallel_for(static_cast<Index>(slots_.size()), execution_.threads, [&](Index i, int thread) {
-    const auto l = static_cast<size_t>(i);
-    norms_[l] = 0;
-    if (!parameters_[l].has_gradient) return;
-    Workspace& workspace = workspaces_[static_cast<size_t>(thread)];
-    const Workspace::Frame frame(workspace);
-    const auto weight = parameters_[l].weight;
-    const auto v = workspace.matrix<T>(weight.rows, weight.cols);
-    if (method_.constrained) copy<T>(weight, v);
-    add_direction<T>(slots_[l].norm.geometry, average(l), direction(l, nullptr),
-                     method_.constrained ? 1 : 0, unit(l), v, workspace);
-    norms_[l] = detail::norm<T>(slots_[l].norm, v, workspace) / slots_[l].radius;
-  });
-  report_.direction_norm = combine_norms(method_.combination, norms_);
-}
-
-// W ← W − γη v, which is (1 − γη) W − γη r u where constrained; u is −lmo(d).
-template <class T>
-void Optimizer<T>::update_piece(const Piece& piece, double step, double carry,
-                                Workspace& workspace) {
-  const size_t l = piece.layer;
-  const auto d = average(l).row_range(piece.begin, piece.end);
-  auto u = direction(l, nullptr);
-  if (slots_[l].norm.geometry == Geometry::RowL2) u.lengths += piece.begin;
-  if (step != 0) {
-    add_direction<T>(slots_[l].norm.geometry, d, u, method_.constrained ? 1 - step : 1,
-                     -step * unit(l), parameters_[l].weight.row_range(piece.begin, piece.end),
-                     workspace);
-  }
-  if (execution_.light) {
-    for_each_run(d, [&](Index at, Index n) { kernels<T>().scale(d.data + at, carry, n); });
-  }
-}
-
-template <class T>
-MatrixView<T> Optimizer<T>::average(size_t layer) {
-  if (execution_.light) return parameters_[layer].gradient;
-  if (execution_.external_momentum) return parameters_[layer].momentum;
-  const Shape& shape = layers_[layer].shape;
-  return {slots_[layer].momentum.data(), shape.rows, shape.cols};
-}
-
-// With a piece: where its own part goes, before combine_layers() puts the parts together.
-template <class T>
-Direction<T> Optimizer<T>::direction(size_t layer, Piece* piece) {
-  Slot& slot = slots_[layer];
-  const Shape& shape = layers_[layer].shape;
-  Direction<T> result{.lengths = slot.lengths.data(), .u = {}};
-  if (needs_buffer(slot.norm.geometry)) {
-    result.u = execution_.overwrite_gradients
-                   ? parameters_[layer].gradient
-                   : MatrixView<T>(slot.direction.data(), shape.rows, shape.cols);
-  }
-  if (piece != nullptr && !piece->lengths.empty()) result.lengths = piece->lengths.data();
-  if (piece != nullptr && slot.norm.geometry == Geometry::RowL2) result.lengths += piece->begin;
-  return result;
-}
-
-template <class T>
-double Optimizer<T>::unit(size_t layer) const {
-  const Slot& slot = slots_[layer];
-  return slot.radius * slot.norm.scale * slot.share;
-}
-
-// Layers without a gradient are passed over.
-template <class T>
-template <class Body>
-void Optimizer<T>::for_each_piece(const Body& body) {
-  parallel_for(static_cast<Index>(pieces_.size()), execution_.threads, [&](Index i, int thread) {
-    Piece& piece = pieces_[static_cast<size_t>(i)];
-    if (parameters_[piece.layer].has_gradient) {
-      body(piece, workspaces_[static_cast<size_t>(thread)]);
-    }
-  });
-}
-
-// Any thread may meet any layer next time: give each what the hungriest has needed so far.
-template <class T>
-void Optimizer<T>::even_out_workspaces() {
-  size_t most = 0;
-  for (const auto& workspace : workspaces_) most = std::max(most, workspace.high_water());
-  for (auto& workspace : workspaces_) workspace.reserve(most);
-}
-
-template <class T>
 double Optimizer<T>::alpha_at(std::int64_t step) const {
   const double alpha = method_.alpha.at(step);
   if (!(alpha > 0 && alpha <= 1)) {
@@ -420,81 +282,46 @@ double Optimizer<T>::alpha_at(std::int64_t step) const {
 }
 
 template <class T>
-std::vector<NamedBuffer<T>> Optimizer<T>::state() {
-  std::vector<NamedBuffer<T>> buffers;
-  for (size_t l = 0; l < slots_.size(); ++l) {
-    const Shape& shape = layers_[l].shape;
-    if (owns_momentum()) {
-      buffers.push_back({"momentum." + layers_[l].name, average(l)});
-    }
-    if (!slots_[l].polar_state.empty()) {
-      const Index longer = std::max(shape.rows, shape.cols);
-      const auto size = static_cast<Index>(slots_[l].polar_state.size());
-      buffers.push_back(
-          {"basis." + layers_[l].name, {slots_[l].polar_state.data(), size / longer, longer}});
+double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>> parameters) {
+  if (prepared_) {
+    throw std::logic_error(detail::message("Optimizer::scale_into_balls",
+                                           "apply or abandon the last directions first"));
+  }
+  require_count(parameters.size(), layers_.size());
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    require_shape(layers_[l], "weight", parameters[l].weight);
+  }
+  measure_weights(parameters);
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    if (!std::isfinite(norms_[l])) {
+      throw NonFiniteError(
+          detail::message("Optimizer::scale_into_balls", "the norm of the weight '",
+                          layers_[l].name, "' is ", norms_[l], "; nothing was changed"),
+          layers_[l].name);
     }
   }
-  return buffers;
-}
-
-template <class T>
-void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>> buffers,
-                              std::int64_t steps_taken) {
-  require_steps("Optimizer::load_state", steps_taken);
-  const auto targets = state();
-  if (buffers.size() != targets.size()) {
-    detail::invalid("Optimizer::load_state", "got ", buffers.size(), " buffers, expected ",
-                    targets.size());
+  const double whole = combine_norms(method_.combination, norms_);
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    const double size = method_.combination == Combination::Max ? norms_[l] : whole;
+    if (!(size > 1)) continue;
+    const auto weight = parameters[l].weight;
+    for_each_run(weight,
+                 [&](Index at, Index n) { kernels<T>().scale(weight.data + at, 1 / size, n); });
   }
-  std::vector<ConstMatrixView<T>> sources;
-  for (const auto& target : targets) {
-    const auto found = std::ranges::find(buffers, target.name, &NamedBuffer<const T>::name);
-    if (found == buffers.end()) {
-      detail::invalid("Optimizer::load_state", "there is no buffer '", target.name, "'");
-    }
-    detail::require_view("Optimizer::load_state", target.name, found->view);
-    detail::require_same_size("Optimizer::load_state", target.name, found->view, "the layer's",
-                              target.view);
-    if (!all_finite(found->view)) {
-      detail::invalid("Optimizer::load_state", target.name, " has an entry that is not finite");
-    }
-    sources.push_back(found->view);
-  }
-  set_steps_taken(steps_taken);
-  for (size_t i = 0; i < targets.size(); ++i) copy<T>(sources[i], targets[i].view);
+  return whole;
 }
 
-template <class T>
-void Optimizer<T>::set_steps_taken(std::int64_t steps) {
-  require_steps("Optimizer::set_steps_taken", steps);
-  step_ = steps;
-  prepared_ = false;
-}
-
-template <class T>
-void Optimizer<T>::change(const std::function<void(Method&)>& edit) {
-  Method changed = method_;
-  edit(changed);
-  validate(changed);
-  method_ = std::move(changed);
-}
-
-template <class T>
-void Optimizer<T>::set_lr(Schedule lr) {
-  change([&](Method& method) { method.lr = lr; });
-}
-
-template <class T>
-void Optimizer<T>::set_alpha(Schedule alpha) {
-  change([&](Method& method) { method.alpha = alpha; });
-}
-
-template <class T>
-void Optimizer<T>::set_rule(StepRule rule) {
-  change([&](Method& method) { method.rule = rule; });
-}
-
-template class Optimizer<float>;
-template class Optimizer<double>;
+// The other members are instantiated beside their definitions.
+#define NORMBALL_INSTANTIATE(T)                                                    \
+  template Optimizer<T>::Optimizer(Method, std::vector<Layer>, Execution);         \
+  template const StepReport& Optimizer<T>::step(std::span<const Parameter<T>>);    \
+  template const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>>); \
+  template double Optimizer<T>::eta(double) const;                                 \
+  template const StepReport& Optimizer<T>::apply(double);                          \
+  template void Optimizer<T>::abandon();                                           \
+  template double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>>);
+NORMBALL_INSTANTIATE(float)
+NORMBALL_INSTANTIATE(double)
+#undef NORMBALL_INSTANTIATE
 
 }  // namespace normball

@@ -19,6 +19,12 @@
 #include "normball/workspace.h"
 
 namespace normball {
+namespace detail {
+// Whether every piece of a layer has only a part of each length.
+constexpr bool lengths_are_partial(Geometry geometry) {
+  return geometry == Geometry::Frobenius || geometry == Geometry::ColL2;
+}
+}  // namespace detail
 
 // A layer's weight and gradient. Without a gradient the layer takes no part in the step.
 template <class T>
@@ -38,7 +44,7 @@ enum class NonFinite { Throw, Skip };
 
 // How a step is carried out; none of this changes what it computes.
 struct Execution {
-  int threads = 0;  // 0: OpenMP's default. Results are the same for any number.
+  int threads = 0;  // 0: OpenMP's default; at most 4096. Results are the same for any number.
   // The gradient buffer of a spectral layer holds −lmo(d) after the step, which saves a buffer.
   bool overwrite_gradients = false;
   // No state at all: the average lives in the gradient buffer. Do not zero gradients between steps;
@@ -46,7 +52,8 @@ struct Execution {
   bool light = false;
   // The averages live in Parameter::momentum and are the caller's: state() leaves them out.
   bool external_momentum = false;
-  // What to do about NaN or infinity in a gradient. Weights and state stay as they were either way.
+  // What to do about NaN or infinity in a gradient or in s (from weights or a user's norm). Weights
+  // and state stay as they were either way.
   NonFinite nonfinite = NonFinite::Throw;
   bool report_weight_norms = false;
   bool report_polar_errors = false;
@@ -65,11 +72,12 @@ struct StepReport {
   double eta = 0;
   double gamma = 0;             // lr / ρ
   double lr = 0;                // γρ at this step
-  bool clipped = false;         // η was cut at ρ
+  bool clipped = false;         // the rule clips, and η was cut at ρ
+  bool stalled = false;         // constrained and s < 0, so η = 0: see scale_into_balls()
   double wolfe_gap = 0;         // s where constrained (for the averaged gradient), else 0
   double direction_norm = 0;    // ‖v‖, where the rule needs it
-  bool skipped = false;         // a gradient was not finite and nothing was done
-  std::string nonfinite_layer;  // then: the first such layer
+  bool skipped = false;         // nothing was done: no gradient at all, or one or s not finite
+  std::string nonfinite_layer;  // then: the first layer that is not finite
   std::vector<LayerReport> layers;
 };
 
@@ -84,17 +92,32 @@ template <class T>
 class Optimizer {
  public:
   Optimizer(Method method, std::vector<Layer> layers, Execution execution = {});
+  Optimizer(Optimizer&&) noexcept = default;
+  Optimizer& operator=(Optimizer&&) noexcept = default;
+  Optimizer(const Optimizer&) = delete;  // two would share the caller's buffers
+  Optimizer& operator=(const Optimizer&) = delete;
 
-  // prepare, rule, apply. One parameter for each layer, in the same order every time.
+  // prepare, rule, apply. One parameter for each layer, in the same order every time. All or
+  // nothing: after an exception weights and state are as before. (With overwrite_gradients, where a
+  // solver fails or s overflows after gradients were overwritten, every average has taken its
+  // gradient in.) Where no layer has a gradient there is no step, and none is counted.
   const StepReport& step(std::span<const Parameter<T>> parameters);
 
   // The two passes apart, for drivers that shard layers over machines or search along v.
-  // prepare() takes the gradients into the average and finds every v_l; the report then has the
-  // pairings. apply() moves the weights by −γ η v. The buffers must live from one to the other.
+  // prepare() finds every v_l; the report then has the pairings. apply() takes the gradients into
+  // the averages and moves the weights by −γ η v. The buffers must live, and the gradients stay
+  // unchanged, from one to the other.
   const StepReport& prepare(std::span<const Parameter<T>> parameters);
   double eta(double pairing) const;  // the rule's answer to a pairing, e.g. summed over machines
   const StepReport& apply(double eta);
-  void abandon();  // forgets the prepared directions; the average keeps the gradients
+  // Forgets the prepared directions, as if prepare() had not been called. (With
+  // overwrite_gradients the gradients are gone by then: the averages keep them.)
+  void abandon();
+
+  // Scales every weight outside its ball back to the sphere, W_l ← W_l min(1, r_l / ‖W_l‖_l), where
+  // the product norm is the maximum (all together else). For weights that start outside, where the
+  // rules of constrained methods may stand still (StepReport::stalled). Returns ‖x‖ before.
+  double scale_into_balls(std::span<const Parameter<T>> parameters);
 
   // The averages and low-rank bases, valid as long as the optimizer. With steps_taken() they are
   // all that a resumed run needs.
@@ -109,6 +132,7 @@ class Optimizer {
   void set_lr(Schedule lr);
   void set_alpha(Schedule alpha);
   void set_rule(StepRule rule);
+  void set_rho(double rho);  // of a rule that clips; lr stays γρ
   const Method& method() const { return method_; }
   const std::vector<Layer>& layers() const { return layers_; }
 
@@ -121,6 +145,7 @@ class Optimizer {
     std::vector<T> direction = {};  // u, where it is stored and not in the gradient buffer
     std::vector<double> lengths = {};
     std::vector<T> polar_state = {};
+    std::vector<T> next_polar_state = {};
     double dual = 0;            // r ‖d‖*
     double weight_pairing = 0;  // ⟨d, W⟩ where constrained
     double share = 1;           // of this layer in the product norm's LMO
@@ -135,20 +160,35 @@ class Optimizer {
     double dual = 0;
     double weight_pairing = 0;
     bool finite = true;
-    bool team = false;  // all threads work on it, one such piece after the other
+    bool taken = false;  // the average has taken the gradient in
+    bool team = false;   // all threads work on it, one such piece after the other
   };
 
   void plan_pieces();
   void bind(std::span<const Parameter<T>> parameters);
-  bool gradients_finite();
-  void find_directions(double alpha);
-  void find_piece(Piece& piece, double alpha, Workspace& workspace, int threads);
-  void combine_layers(double alpha);
+  void find_directions();
+  void find_stored_directions(bool overwriting);
+  void find_piece(Piece& piece, Workspace& workspace, int threads);
+  bool inputs_finite(const Piece& piece);
+  bool all_pieces_finite() const;
+  void combine_layers();
   void measure_direction();
-  void update_piece(const Piece& piece, double step, double carry, Workspace& workspace);
+  void measure_weights(std::span<const Parameter<T>> parameters);
+  void clear_report();
+  const StepReport& refuse();
+  void take_gradient(Piece& piece);
+  void settle();
+  void move_weights(double step);
+  void update_piece(Piece& piece, double step, Workspace& workspace);
   bool owns_momentum() const { return !execution_.light && !execution_.external_momentum; }
 
+  // Whether the layer's direction goes where its gradient was.
+  bool overwrites(size_t layer) const {
+    return execution_.overwrite_gradients && slots_[layer].norm.geometry == Geometry::Operator;
+  }
+
   MatrixView<T> average(size_t layer);
+  ConstMatrixView<T> next_average(size_t layer, Index begin, Index end, Workspace& workspace);
   Direction<T> direction(size_t layer, Piece* piece);
   double unit(size_t layer) const;  // r · scale · share: u times this is −r lmo(d)
   template <class Body>
@@ -162,11 +202,15 @@ class Optimizer {
   Execution execution_;
   std::int64_t step_ = 0;
   bool prepared_ = false;
+  bool settled_ = true;  // all averages have taken their gradients in, or none
+  double alpha_ = 1;     // of the prepared step
+  double carry_ = 0;     // likewise, in light form
 
   std::vector<Slot> slots_;
   std::vector<Piece> pieces_;
   std::vector<Parameter<T>> parameters_;
   std::vector<Workspace> workspaces_;
+  size_t update_scratch_ = 0;  // bytes that apply() needs in a workspace
   std::vector<double> duals_, shares_, norms_;
   StepReport report_;
 };

@@ -1,7 +1,9 @@
 #include "normball/parallel.h"
 
 #include <omp.h>
+#include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
@@ -36,8 +38,13 @@ struct Job {
 std::mutex team_mutex;
 std::atomic<Job*> team_job;
 
+// In a forked child the team's threads are gone, but OpenMP would wait for them for ever.
+std::atomic<bool> team_lost = false;
+
 void run_on_team(Job& job, int threads) {
   const std::lock_guard lock(team_mutex);
+  [[maybe_unused]] static const int watched =
+      pthread_atfork(nullptr, nullptr, [] { team_lost = true; });
   team_job.store(&job, std::memory_order_release);
 #pragma omp parallel num_threads(threads)
   {
@@ -52,13 +59,13 @@ void run_on_team(Job& job, int threads) {
 SingleThreadedBlas::SingleThreadedBlas() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
 SingleThreadedBlas::~SingleThreadedBlas() { omp_set_num_threads(saved_); }
 
-int default_threads() { return omp_get_max_threads(); }
+int default_threads() { return std::min(omp_get_max_threads(), max_threads); }
 
 void detail::run_tasks(Index count, int threads, Task task, const void* body) {
   if (count <= 0) return;
   Job job{.count = count, .task = task, .body = body};
   // A team of one size keeps libgomp from building another, which allocates.
-  if (threads <= 1 || count == 1 || omp_in_parallel()) {
+  if (threads <= 1 || count == 1 || omp_in_parallel() || team_lost) {
     const SingleThreadedBlas guard;
     job.run(0);
   } else {

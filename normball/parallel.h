@@ -7,7 +7,11 @@
 
 namespace normball {
 
-// OpenMP's current default for the calling thread (OMP_NUM_THREADS, or the cores).
+// More than this ends in the OpenMP runtime's own crash, not in an error.
+inline constexpr int max_threads = 4096;
+
+// OpenMP's current default for the calling thread (OMP_NUM_THREADS, or the cores), up to
+// max_threads.
 int default_threads();
 
 // Holds BLAS to one thread in its scope: results then do not depend on the number of threads, and
@@ -31,6 +35,7 @@ void run_tasks(Index count, int threads, Task task, const void* body);
 // body(i, thread) for every i in [0, count), in order of i as threads become free; thread <
 // threads. BLAS runs single-threaded inside, also where threads == 1, so that results do not depend
 // on the number of threads. The first exception thrown by a body is rethrown after all have ended.
+// OpenMP's threads do not survive fork(): a child whose parent had used them runs on one thread.
 template <class Body>
 void parallel_for(Index count, int threads, const Body& body) {
   detail::run_tasks(

@@ -15,8 +15,14 @@ double sum(std::span<const double> values) {
   return total;
 }
 
+// NaN where a value is.
 double largest(std::span<const double> values) {
-  return values.empty() ? 0 : *std::ranges::max_element(values);
+  double max = 0;
+  for (const double value : values) {
+    if (!(value <= max)) max = value;
+    if (std::isnan(max)) break;
+  }
+  return max;
 }
 
 double l2(std::span<const double> values) {
@@ -70,6 +76,8 @@ void validate(const Layer& layer) {
     detail::invalid("Layer", "radius of '", layer.name, "' must be positive and finite, got ",
                     layer.radius);
   }
+  const std::string error = detail::shape_error(layer.shape);
+  if (!error.empty()) detail::invalid("Layer", "shape of '", layer.name, "': ", error);
 }
 
 ProductNorm::ProductNorm(std::vector<Layer> layers, Combination combination)

@@ -30,7 +30,8 @@ double combine_norms(Combination combination, std::span<const double> norms);
 double combine_duals(Combination combination, std::span<const double> duals,
                      std::span<double> weights);
 
-// Throws std::invalid_argument unless the radius is positive and finite, naming the layer.
+// Throws std::invalid_argument, naming the layer, unless the radius is positive and finite and the
+// shape valid.
 void validate(const Layer& layer);
 
 // The product norm on lists of matrices, one for each layer.

@@ -1,11 +1,12 @@
 // Which norm and radius each parameter of a model gets, and why.
 //
 // A model's parameters come with names, dimensions and, where the caller knows it, what they do.
-// What a rule or the parameter's group says wins; the rest is chosen by kind and shape:
+// What a rule or the parameter's group says wins; the rest is chosen by what the parameter is: as
+// the type of its module says, else its name, else its shape.
 //
 //   vector, bias, normalization gain, position or class embedding   Rms
 //   matrix, convolution                                             Spectral
-//   first convolution, on at most 4 channels                        Spectral, image input
+//   convolution on 2 or 3 channels, or the first on 1               Spectral, image input
 //   depthwise convolution                                           RowNorm
 //   embedding                                                       ColNorm, transposed
 //   output head; embedding tied to it                               Sign
@@ -27,7 +28,7 @@ namespace normball {
 // What a parameter is, as far as the caller knows; names help where it is Unknown.
 enum class Kind {
   Unknown,
-  Linear,         // (out, in); with more dimensions in front: stacked
+  Linear,         // (out, in), perhaps the output head; with more dimensions in front: stacked
   Conv,           // (out, in, k...)
   Depthwise,      // (channels, 1, k...)
   ConvTranspose,  // (in, out, k...)
@@ -36,12 +37,31 @@ enum class Kind {
   Gain,           // of a normalization
   Bias,
   Output,  // the output head, (classes, in)
+  Hidden,  // (out, in) inside attention or a recurrent layer: never the output head
+  Tied,    // (vocabulary, width), embedding and output head in one
+  Alias,   // another name of a weight that comes earlier
 };
 
 // "unknown", "linear", "conv", "depthwise", "conv_transpose", "embedding", "position", "norm",
-// "bias", "output".
+// "bias", "output", "hidden", "tied", "alias".
 Kind parse_kind(std::string_view text);
 std::string to_string(Kind kind);
+
+// A parameter of a model as its modules show it, in PyTorch's names, which LibTorch shares.
+struct ModuleParameter {
+  std::string name;  // from the root: "blocks.0.attn.in_proj_weight"
+  std::vector<std::string>
+      types;  // of the modules around it, its own last: "Linear"; "" if unknown
+  std::vector<Index> dimensions;
+  Index groups = 1;                // of a convolution
+  const void* identity = nullptr;  // of the tensor: tied weights are one tensor
+};
+
+// What the parameters of a model are, by the types of their modules; Unknown where those say
+// nothing. A tied weight has its kind at its first mention and is an Alias after it.
+std::vector<Kind> kinds_of(std::span<const ModuleParameter> parameters);
+// Whether kinds_of() knows a type of module: "Linear", "Conv2d", "LSTM", ...
+bool is_module_type(std::string_view type);
 
 // Cuts a matrix into blocks of rows or of columns.
 struct Split {
@@ -62,6 +82,7 @@ struct Assignment {
   std::optional<double> radius = {};
   std::optional<Split> split = {};
   std::optional<int> batch = {};  // leading dimensions that count matrices (experts)
+  std::optional<double> lr = {};  // instead of the group's; follows the group's schedule
 
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };
@@ -72,7 +93,6 @@ struct ParameterInfo {
   Kind kind = Kind::Unknown;
   const void* identity = nullptr;  // its data: tied weights have the same
   bool requires_grad = true;
-  bool in_group = true;   // false: the model has it, the optimizer does not
   Assignment given = {};  // by its group
 };
 
@@ -97,6 +117,11 @@ struct RoutingOptions {
   RoleRadii radii = {};
   PolarSolver solver = ExactPolar{};  // of the spectral norms that routing chooses
   double grad_clip = 0;               // the norm to which the caller clips gradients, 0: not at all
+  // Some methods are a choice of norm or radius for all layers. A rule or group that gives another
+  // is an error: it would have no effect.
+  std::string method = {};
+  std::optional<Norm> method_norm = {};
+  std::optional<double> method_radius = {};
 };
 
 // A matrix within a contiguous parameter: element (i, j) is data[offset + i * stride + j].
@@ -111,9 +136,11 @@ struct Route {
   std::string name;
   std::vector<Index> dimensions;
   std::vector<Block> blocks = {};  // none: it takes no part
+  Kind kind = Kind::Unknown;
   Role role = Role::Hidden;
   Norm norm = Auto{};  // never Auto where there are blocks
   double radius = 1;
+  std::optional<double> lr = {};  // if a rule gives one
   std::string why = {};
   std::optional<size_t> tied_to = {};  // the route that holds the same memory
 };
@@ -126,6 +153,11 @@ struct Routing {
   std::vector<Layer> layers() const;
   // A table (parameter, shape, norm, radius, why), then the warnings.
   std::string explain() const;
+
+  // For explain(): the parameter's name in the model, where the optimizer was given none.
+  void rename(size_t route, const std::string& name);
+  // For explain(): a parameter that the model has and the optimizer does not.
+  void add_ungrouped(const std::string& name, std::vector<Index> dimensions);
 };
 
 // Throws std::invalid_argument for a pattern that matches nothing (naming the nearest parameter),
@@ -138,6 +170,8 @@ namespace detail {
 Kind guess_kind(std::string_view name, std::span<const Index> dimensions);
 // The part of the name that says so: "wte".
 std::string own_name(std::string_view name);
+// The name's parts up to its own: transformer, wte.
+std::vector<std::string> name_path(std::string_view name);
 
 // The matrices of a parameter. `batch` leading dimensions count them, `split` cuts each.
 std::vector<Block> cut_blocks(const std::string& name, std::span<const Index> dimensions, int batch,

@@ -30,7 +30,9 @@ Row row_of(const Route& route) {
 
 std::string Routing::explain() const {
   std::vector<Row> rows = {{"parameter", "shape", "norm", "radius", "why"}};
-  for (const auto& route : routes) rows.push_back(row_of(route));
+  for (const auto& route : routes) {
+    if (route.kind != Kind::Alias) rows.push_back(row_of(route));
+  }
   std::array<size_t, 5> widths = {};
   for (const auto& row : rows) {
     for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
@@ -44,6 +46,26 @@ std::string Routing::explain() const {
   }
   for (const auto& warning : warnings) text += "warning: " + warning + '\n';
   return text;
+}
+
+void Routing::rename(size_t route, const std::string& name) {
+  const std::string before = routes.at(route).name;
+  routes[route].name = name;
+  for (auto& block : routes[route].blocks) block.name.replace(0, before.size(), name);
+  const auto replace_in = [from = "'" + before + "'", to = "'" + name + "'"](std::string& text) {
+    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at)) {
+      text.replace(at, from.size(), to);
+      at += to.size();
+    }
+  };
+  for (auto& warning : warnings) replace_in(warning);
+  for (auto& other : routes) replace_in(other.why);
+}
+
+void Routing::add_ungrouped(const std::string& name, std::vector<Index> dimensions) {
+  routes.push_back(
+      {.name = name, .dimensions = std::move(dimensions), .why = "in no group: never updated"});
+  warnings.push_back("'" + name + "' is in no parameter group and will never be updated");
 }
 
 std::vector<Layer> Routing::layers() const {

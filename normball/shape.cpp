@@ -1,22 +1,38 @@
 #include "normball/shape.h"
 
-#include <limits>
-
 #include "normball/error.h"
 
 namespace normball {
 namespace {
 
-// The bytes of a double matrix must be countable, so that no size computed from a shape overflows.
 Index checked_product(Index a, Index b) {
-  constexpr Index most = std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(double));
-  if (b != 0 && a > most / b) {
-    detail::invalid("flatten", "the shape is too large: more than ", most, " elements");
+  if (b != 0 && a > max_elements / b) {
+    detail::invalid("flatten", "the shape is too large: more than ", max_elements, " elements");
   }
   return a * b;
 }
 
 }  // namespace
+
+std::string detail::shape_error(const Shape& shape) {
+  const auto& [rows, cols, kernel, rank] = shape;
+  std::ostringstream text;
+  if (rows < 0 || cols < 0 || rank < 0) {
+    text << "rows, cols and rank must not be negative, got " << rows << ", " << cols << " and "
+         << rank;
+  } else if (kernel < 1 || cols % kernel != 0) {
+    text << "kernel must be at least 1 and divide cols, which is fan-in times kernel, got kernel "
+         << kernel << " and cols " << cols;
+  } else if (cols != 0 && rows > max_elements / cols) {
+    text << rows << "x" << cols << " is too large: at most " << max_elements << " elements";
+  }
+  return text.str();
+}
+
+void validate(const Shape& shape) {
+  const std::string error = detail::shape_error(shape);
+  if (!error.empty()) detail::invalid("Shape", error);
+}
 
 Shape flatten(std::span<const Index> dimensions) {
   Shape shape{.rank = static_cast<int>(dimensions.size())};

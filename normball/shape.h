@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "normball/matrix_view.h"
 
@@ -19,6 +20,10 @@ struct Shape {
   Index fan_in() const { return cols / kernel; }
 };
 
+// Throws std::invalid_argument unless rows, cols and rank are not negative, kernel is positive and
+// divides cols, and rows * cols is at most max_elements.
+void validate(const Shape& shape);
+
 // () -> 1x1, (n) -> nx1, (out, in) -> out x in, (out, in, k...) -> out x (in * k...).
 Shape flatten(std::span<const Index> dimensions);
 
@@ -26,5 +31,10 @@ template <class T>
 Shape shape_of(MatrixView<T> view) {
   return {.rows = view.rows, .cols = view.cols};
 }
+
+namespace detail {
+// What is wrong with the shape and what is allowed; empty if nothing.
+std::string shape_error(const Shape& shape);
+}  // namespace detail
 
 }  // namespace normball

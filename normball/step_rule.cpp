@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <ostream>
 
 #include "normball/error.h"
@@ -98,6 +99,9 @@ StepRule parse_name(TextCall& call) {
 }  // namespace
 
 double eta(const StepRule& rule, const StepInput& input) {
+  if (std::isnan(input.pairing) || std::isnan(input.direction_norm)) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
   return std::max(0.0, std::visit(Eta{input}, rule));
 }
 
@@ -113,6 +117,23 @@ double rho(const StepRule& rule) {
         }
       },
       rule);
+}
+
+void set_rho(StepRule& rule, double rho) {
+  if (auto* clipped = std::get_if<Clipped>(&rule)) {
+    clipped->rho = rho;
+  } else if (auto* short_step = std::get_if<ShortStep>(&rule)) {
+    short_step->rho = rho;
+  } else {
+    detail::invalid("set_rho", "the rule '", rule, "' does not clip; the clipping ones are ",
+                    "'clipped' and 'short_step'");
+  }
+}
+
+bool is_clipped(const StepRule& rule, double eta) {
+  const bool clips =
+      std::holds_alternative<Clipped>(rule) || std::holds_alternative<ShortStep>(rule);
+  return clips && eta > 0 && eta >= max_eta(rule);
 }
 
 bool needs_direction_norm(const StepRule& rule) {

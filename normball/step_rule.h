@@ -61,7 +61,8 @@ struct StepInput {
   std::int64_t step = 0;      // k
 };
 
-// Never negative: where s < 0 (a start outside the ball, an inexact LMO) eta is 0.
+// Never negative: where s < 0 (a start outside the ball, an inexact LMO) eta is 0. NaN where s or
+// ‖v‖ is NaN: no rule makes a step of it.
 double eta(const StepRule& rule, const StepInput& input);
 
 // The largest eta the rule can give; infinity for Steepest.
@@ -69,6 +70,12 @@ double max_eta(const StepRule& rule);
 
 // The user's lr is gamma rho, so gamma = lr / rho. Rules without a rho count as rho = 1.
 double rho(const StepRule& rule);
+
+// Another rho for a rule that clips (Clipped, ShortStep); an error for the others.
+void set_rho(StepRule& rule, double rho);
+
+// Whether the rule clips, and cut eta at rho.
+bool is_clipped(const StepRule& rule, double eta);
 
 bool needs_direction_norm(const StepRule& rule);
 

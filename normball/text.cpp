@@ -34,20 +34,22 @@ std::vector<std::string_view> split(std::string_view text) {
   return parts;
 }
 
-// A * in a stands for any part of b.
+// Letters inserted, left out, replaced, or swapped with their neighbour. A * in a stands for any
+// part of b.
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> before, last, row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {
+    before = std::exchange(last, row);
     if (a[i] == '*') {
       for (size_t j = 0; j < b.size(); ++j) row[j + 1] = std::min(row[j + 1], row[j]);
       continue;
     }
-    size_t diagonal = std::exchange(row[0], i + 1);
+    row[0] = i + 1;
     for (size_t j = 0; j < b.size(); ++j) {
-      const size_t substitute = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substitute});
+      row[j + 1] = std::min({row[j] + 1, last[j + 1] + 1, last[j] + (a[i] == b[j] ? 0 : 1)});
+      const bool swapped = i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j];
+      if (swapped) row[j + 1] = std::min(row[j + 1], before[j - 1] + 1);
     }
   }
   return row.back();
@@ -142,7 +144,7 @@ std::string unknown_name(std::string_view what, std::string_view name,
                          std::span<const std::string_view> known) {
   std::string text = "unknown " + std::string(what) + " '" + std::string(name) + "'";
   const auto nearest = nearest_name(name, known);
-  if (!nearest.empty() && edit_distance(name, nearest) <= 1 + nearest.size() / 3) {
+  if (!nearest.empty() && edit_distance(name, nearest) <= std::max<size_t>(1, nearest.size() / 3)) {
     text += "; did you mean '" + std::string(nearest) + "'?";
   } else {
     text += '.';

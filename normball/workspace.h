@@ -38,6 +38,7 @@ class Workspace {
 
   void reserve(std::size_t bytes) {
     if (bytes > capacity_) {
+      capacity_ = 0;
       block_.reset();  // before the next, so that both never exist at once
       block_ = allocate(bytes);
       capacity_ = bytes;
@@ -46,10 +47,15 @@ class Workspace {
 
   std::size_t high_water() const { return high_water_; }
 
+  // What a block of so many bytes takes.
+  static constexpr std::size_t rounded(std::size_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+  }
+
   // Uninitialized. T must be trivial (numbers).
   template <class T>
   std::span<T> take(Index count) {
-    const std::size_t bytes = round_up(static_cast<std::size_t>(count) * sizeof(T));
+    const std::size_t bytes = rounded(static_cast<std::size_t>(count) * sizeof(T));
     std::byte* memory = nullptr;
     if (used_ + bytes <= capacity_) {
       memory = block_.get() + used_;
@@ -77,9 +83,6 @@ class Workspace {
   };
   using Block = std::unique_ptr<std::byte[], Free>;
 
-  static std::size_t round_up(std::size_t bytes) {
-    return (bytes + alignment - 1) / alignment * alignment;
-  }
   static Block allocate(std::size_t bytes) {
     return Block(new (std::align_val_t(alignment)) std::byte[std::max(bytes, alignment)]);
   }

@@ -10,20 +10,33 @@ namespace {
 
 using ::torch::Tensor;
 
-// x / length, and 0 where the length is 0.
+// Squares of the entries must neither overflow nor vanish: every length is that of x divided by its
+// largest entries, times those.
 Tensor safe_divide(const Tensor& x, const Tensor& length) {
-  const auto own = length.to(x.scalar_type());
-  return ::torch::where(own > 0, x / own, ::torch::zeros_like(x));
+  return ::torch::where(length > 0, x / length, ::torch::zeros_like(x));
 }
 
-Tensor pairing(const Tensor& a, const Tensor& b) { return (a * b).sum(::torch::kFloat64); }
+struct Lengths {
+  Tensor unit;    // the rows or columns divided by their lengths, 0 where that is 0
+  Tensor length;  // float64
+};
 
-Tensor lengths(const Tensor& x, int64_t dim) {
-  return ::torch::linalg_vector_norm(x, 2, ::torch::IntArrayRef(dim), /*keepdim=*/true,
-                                     ::torch::kFloat64);
+Lengths lengths(const Tensor& x, int64_t dim) {
+  if (x.size(dim) == 0) {
+    return {x, ::torch::zeros_like(x.sum(dim, /*keepdim=*/true), ::torch::kFloat64)};
+  }
+  const Tensor largest = x.abs().amax(dim, /*keepdim=*/true);
+  const Tensor scaled = safe_divide(x, largest);
+  const Tensor length = ::torch::linalg_vector_norm(scaled, 2, ::torch::IntArrayRef(dim),
+                                                    /*keepdim=*/true, ::torch::kFloat64);
+  return {safe_divide(scaled, length.to(x.scalar_type())), length * largest.to(::torch::kFloat64)};
 }
 
-Tensor length(const Tensor& x) { return lengths(x.reshape({1, -1}), 1).squeeze(); }
+// Of all entries together.
+Lengths length(const Tensor& x) {
+  const auto [unit, length] = lengths(x.reshape({1, -1}), 1);
+  return {unit.reshape(x.sizes()), length.squeeze()};
+}
 
 // Directions of singular values at rounding level are left out: they have no meaning.
 Tensor svd_polar(const Tensor& x) {
@@ -44,7 +57,7 @@ Tensor damped_polar(const DampedPolar& solver, const Tensor& x) {
 Tensor newton_schulz(const NewtonSchulz& solver, const Tensor& matrix) {
   const bool tall = matrix.size(0) > matrix.size(1);
   Tensor x = tall ? matrix.t() : matrix;
-  x = safe_divide(x, solver.safety * length(x));
+  x = length(x).unit / solver.safety;
   if (solver.rescale_rows) {
     const auto sums = ::torch::matmul(x, x.t()).abs().sum(1, /*keepdim=*/true);
     x = safe_divide(x, sums.sqrt());
@@ -108,46 +121,57 @@ Tensor aten_polar(const PolarSolver& solver, const Tensor& x, const Tensor& basi
   return svd_polar(x);
 }
 
+Tensor aten_pairing(const Tensor& a, const Tensor& b) {
+  if (a.numel() == 0) return ::torch::zeros({}, a.options().dtype(::torch::kFloat64));
+  const Tensor largest = a.abs().max();
+  return (safe_divide(a, largest) * b).sum(::torch::kFloat64) * largest.to(::torch::kFloat64);
+}
+
 AtenDirection aten_direction(const ResolvedNorm& norm, const Tensor& d, const Tensor& basis) {
   switch (norm.geometry) {
     case Geometry::Frobenius: {
-      const auto whole = length(d);
-      return {safe_divide(d, whole), whole};
+      const auto [unit, whole] = length(d);
+      return {unit, whole};
     }
     case Geometry::MaxAbs:
       return {d.sign(), d.abs().sum(::torch::kFloat64)};
     case Geometry::RowL2: {
-      const auto rows = lengths(d, 1);
-      return {safe_divide(d, rows), rows.sum()};
+      const auto [unit, rows] = lengths(d, 1);
+      return {unit, rows.sum()};
     }
     case Geometry::ColL2: {
-      const auto columns = lengths(d, 0);
-      return {safe_divide(d, columns), columns.sum()};
+      const auto [unit, columns] = lengths(d, 0);
+      return {unit, columns.sum()};
     }
     case Geometry::Operator: {
-      const auto u = aten_polar(norm.solver, d, basis);
-      return {u, pairing(d, u)};
+      // UVᵀ does not depend on the scale of d.
+      const auto u = aten_polar(norm.solver, safe_divide(d, d.abs().max()), basis);
+      return {u, aten_pairing(d, u)};
     }
     case Geometry::Oracle: {
       const auto u = oracle_direction(*norm.oracle, d);
-      return {u, pairing(d, u)};
+      return {u, aten_pairing(d, u)};
     }
   }
   return {};
 }
 
 Tensor aten_norm(const ResolvedNorm& norm, const Tensor& x) {
+  if (x.numel() == 0) return ::torch::zeros({}, x.options().dtype(::torch::kFloat64));
   switch (norm.geometry) {
     case Geometry::Frobenius:
-      return length(x) / norm.scale;
+      return length(x).length / norm.scale;
     case Geometry::MaxAbs:
       return x.abs().max().to(::torch::kFloat64) / norm.scale;
     case Geometry::RowL2:
-      return lengths(x, 1).max() / norm.scale;
+      return lengths(x, 1).length.max() / norm.scale;
     case Geometry::ColL2:
-      return lengths(x, 0).max() / norm.scale;
-    case Geometry::Operator:
-      return ::torch::linalg_svdvals(x).max().to(::torch::kFloat64) / norm.scale;
+      return lengths(x, 0).length.max() / norm.scale;
+    case Geometry::Operator: {
+      const Tensor largest = x.abs().max();
+      const Tensor sigma = ::torch::linalg_svdvals(safe_divide(x, largest)).max();
+      return sigma.to(::torch::kFloat64) * largest.to(::torch::kFloat64) / norm.scale;
+    }
     case Geometry::Oracle:
       return oracle_norm(*norm.oracle, x);
   }

@@ -22,6 +22,9 @@ struct AtenDirection {
 AtenDirection aten_direction(const ResolvedNorm& norm, const ::torch::Tensor& d,
                              const ::torch::Tensor& basis = {});
 
+// ⟨a, b⟩ as a float64 scalar on their device, also where a is very large or small.
+::torch::Tensor aten_pairing(const ::torch::Tensor& a, const ::torch::Tensor& b);
+
 // ‖x‖ as a float64 scalar on x's device.
 ::torch::Tensor aten_norm(const ResolvedNorm& norm, const ::torch::Tensor& x);
 

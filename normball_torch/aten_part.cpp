@@ -28,11 +28,6 @@ std::vector<double> to_host(const std::vector<Tensor>& scalars) {
   return values;
 }
 
-Tensor block_view(const Tensor& contiguous, const Block& block) {
-  return contiguous.as_strided({block.shape.rows, block.shape.cols}, {block.stride, 1},
-                               contiguous.storage_offset() + block.offset);
-}
-
 // A matrix of a member during a step.
 struct Piece {
   size_t layer;
@@ -46,13 +41,19 @@ struct Piece {
   double unit() const { return radius * norm.scale * share; }
 };
 
+// What a step will leave behind in a member.
+struct Pending {
+  Member* member;
+  Tensor momentum, weight, basis = {};
+};
+
 class AtenPart final : public Part {
  public:
   AtenPart(std::vector<Member> members, Method method, const Execution& execution, int64_t steps)
       : Part(std::move(members)), method_(std::move(method)), execution_(execution), step_(steps) {
     for (const auto& layer : layers_of(members_)) {
-      norms_.push_back(resolve(method_.norm.value_or(layer.norm), layer.shape));
-      radii_.push_back(method_.radius.value_or(layer.radius));
+      norms_.push_back(resolve(layer.norm, layer.shape));
+      radii_.push_back(layer.radius);
       validate(layer);
     }
     report_.layers.resize(norms_.size());
@@ -75,9 +76,15 @@ class AtenPart final : public Part {
     report_.nonfinite_layer.clear();
     std::ranges::fill(report_.layers, LayerReport{});
     if (!all_finite(gradients)) return report_;
-    find_directions(gradients);
-    combine();
-    if (needs_direction_norm(method_.rule)) measure_direction();
+    try {
+      find_directions(gradients);
+      combine();
+      if (needs_direction_norm(method_.rule)) measure_direction();
+      check_pairing();
+    } catch (...) {
+      abandon();
+      throw;
+    }
     return report_;
   }
 
@@ -88,8 +95,10 @@ class AtenPart final : public Part {
       if (method_.constrained) piece.weight.mul_(1 - step);
       piece.weight.add_(piece.u, -step * piece.unit());
     }
-    for (const auto& [member, weight] : weights_) {
+    for (const auto& [member, momentum, weight, basis] : pending_) {
       if (!weight.is_same(member->tensor)) member->tensor.copy_(weight);
+      member->state->momentum_buffer() = momentum;
+      if (basis.defined()) member->state->basis() = basis;
     }
     ++step_;
     abandon();
@@ -97,7 +106,7 @@ class AtenPart final : public Part {
 
   void abandon() override {
     pieces_.clear();
-    weights_.clear();
+    pending_.clear();
   }
 
  private:
@@ -121,15 +130,30 @@ class AtenPart final : public Part {
     const auto finite = to_host(flags);
     const auto bad = std::ranges::find(finite, 0.0);
     if (bad == finite.end()) return true;
-    const size_t owner = owners[static_cast<size_t>(bad - finite.begin())];
+    refuse(members_[owners[static_cast<size_t>(bad - finite.begin())]], "the gradient of '");
+    return false;
+  }
+
+  // NaN in a weight, from a user's norm, or an overflow.
+  void check_pairing() {
+    if (std::isfinite(report_.pairing) && std::isfinite(report_.direction_norm)) return;
+    const Member* bad = pieces_.front().member;
+    for (const auto& piece : pieces_) {
+      if (std::isfinite(report_.layers[piece.layer].pairing)) continue;
+      bad = piece.member;
+      break;
+    }
+    refuse(*bad, "the direction or the weight of '");
+    abandon();
+  }
+
+  void refuse(const Member& member, std::string_view what) {
     report_.skipped = true;
-    report_.nonfinite_layer = members_[owner].route->name;
+    report_.nonfinite_layer = member.route->name;
     if (execution_.nonfinite == NonFinite::Throw) {
-      throw NonFiniteError(normball::detail::message("NormBall::step", "the gradient of '",
-                                                     report_.nonfinite_layer,
+      throw NonFiniteError(normball::detail::message("NormBall::step", what, member.route->name,
                                                      "' has an entry that is not finite"));
     }
-    return false;
   }
 
   // d ← α g + (1−α) d and u = −lmo(d) for every matrix.
@@ -137,14 +161,16 @@ class AtenPart final : public Part {
     const double alpha = method_.alpha.at(step_);
     size_t layer = 0;
     for (size_t i = 0; i < members_.size(); ++i) {
-      const Member& member = members_[i];
+      Member& member = members_[i];
       const size_t first = layer;
       layer += member.route->blocks.size();
       if (!gradients[i].defined() || member.tensor.numel() == 0) continue;
       const auto type = compute_type(member.tensor.scalar_type());
-      const Tensor& momentum = momentum_of(member, type).mul_(1 - alpha).add_(gradients[i], alpha);
-      const Tensor weight = member.tensor.to(type).contiguous();
-      weights_.emplace_back(&member, weight);
+      Pending& pending = pending_.emplace_back(
+          Pending{.member = &member,
+                  .momentum = momentum_of(member, type).mul(1 - alpha).add_(gradients[i], alpha),
+                  .weight = plain(member.tensor.to(type))});
+      copy_basis(pending, first);
       Index offset = 0;
       for (size_t b = 0; b < member.route->blocks.size(); ++b) {
         const Block& block = member.route->blocks[b];
@@ -152,36 +178,36 @@ class AtenPart final : public Part {
                     .member = &member,
                     .norm = norms_[first + b],
                     .radius = radii_[first + b],
-                    .weight = block_view(weight, block)};
-        const Tensor d = block_view(momentum, block);
-        const Tensor basis = take_basis(piece, d, offset);
+                    .weight = block_view(pending.weight, block)};
+        const Tensor d = block_view(pending.momentum, block);
+        Tensor basis;
+        if (const Index own = basis_size(first + b, block); own > 0) {
+          basis = pending.basis.narrow(0, offset, own);
+          offset += own;
+        }
         const AtenDirection found = aten_direction(piece.norm, d, basis);
         piece.u = found.u;
         piece.dual = found.dual;
-        if (method_.constrained) {
-          piece.weight_pairing = (d * piece.weight).sum(::torch::kFloat64);
-        }
+        if (method_.constrained) piece.weight_pairing = aten_pairing(d, piece.weight);
         pieces_.push_back(std::move(piece));
       }
     }
   }
 
-  // The block's own part of the member's basis, which the step changes in place.
-  Tensor take_basis(const Piece& piece, const Tensor& d, Index& offset) const {
-    if (piece.norm.geometry != Geometry::Operator) return {};
-    const auto size = [&](const Block& block) {
-      return polar_state_size(piece.norm.solver, block.shape.rows, block.shape.cols);
-    };
-    const Index own = polar_state_size(piece.norm.solver, d.size(0), d.size(1));
-    if (own == 0) return {};
+  Index basis_size(size_t layer, const Block& block) const {
+    if (norms_[layer].geometry != Geometry::Operator) return 0;
+    return polar_state_size(norms_[layer].solver, block.shape.rows, block.shape.cols);
+  }
+
+  // Power iteration changes its basis in place: a copy, until the step is taken.
+  void copy_basis(Pending& pending, size_t first_layer) const {
     Index total = 0;
-    for (const auto& block : piece.member->route->blocks) total += size(block);
-    Tensor& basis = piece.member->state->basis();
-    if (!basis.defined() || basis.numel() != total) basis = ::torch::zeros({total}, d.options());
-    basis = basis.to(d.device(), d.scalar_type()).contiguous();
-    const Tensor part = basis.narrow(0, offset, own);
-    offset += own;
-    return part;
+    const auto& blocks = pending.member->route->blocks;
+    for (size_t b = 0; b < blocks.size(); ++b) total += basis_size(first_layer + b, blocks[b]);
+    if (total == 0) return;
+    const Tensor& saved = pending.member->state->basis();
+    pending.basis = ::torch::zeros({total}, pending.momentum.options());
+    if (saved.defined() && saved.numel() == total) pending.basis.copy_(saved.reshape({total}));
   }
 
   // s and the layers' shares, as Optimizer has them.
@@ -224,7 +250,7 @@ class AtenPart final : public Part {
   std::vector<ResolvedNorm> norms_;
   std::vector<double> radii_;
   std::vector<Piece> pieces_;
-  std::vector<std::pair<const Member*, Tensor>> weights_;
+  std::vector<Pending> pending_;
   StepReport report_;
 };
 

@@ -35,7 +35,9 @@ class CorePart final : public Part {
       const Tensor gradient = gradient_of(member, scalar_type<T>);
       T* momentum = nullptr;
       if (gradient.defined()) {
-        momentum = momentum_of(member, scalar_type<T>).template data_ptr<T>();
+        Tensor& own = member.state->momentum_buffer();
+        own = momentum_of(member, scalar_type<T>);
+        momentum = own.template data_ptr<T>();
         gradients_.push_back(gradient);  // a copy must live until apply()
       }
       for (const auto& block : member.route->blocks) {
@@ -68,6 +70,7 @@ class CorePart final : public Part {
 
   void store_bases() override {
     for (const auto& [name, buffer, member, offset] : bases()) {
+      if (member->state == nullptr) continue;
       Tensor& basis = member->state->basis();
       if (!basis.defined()) basis = ::torch::zeros({total(*member)}, scalar_type<T>);
       std::copy_n(buffer.data, buffer.size(), basis.template data_ptr<T>() + offset);
@@ -87,15 +90,14 @@ class CorePart final : public Part {
     return execution;
   }
 
-  // With the method's norm where it replaces the layers'.
-  Index size(const Block& block, const Norm& norm) const {
-    const auto resolved = resolve(optimizer_.method().norm.value_or(norm), block.shape);
+  static Index size(const Block& block, const Norm& norm) {
+    const auto resolved = resolve(norm, block.shape);
     return resolved.geometry == Geometry::Operator
                ? polar_state_size(resolved.solver, block.shape.rows, block.shape.cols)
                : 0;
   }
 
-  Index total(const Member& member) const {
+  static Index total(const Member& member) {
     Index sum = 0;
     for (const auto& block : member.route->blocks) sum += size(block, member.route->norm);
     return sum;
@@ -137,44 +139,6 @@ class CorePart final : public Part {
 };
 
 }  // namespace
-
-std::vector<Layer> layers_of(const std::vector<Member>& members) {
-  std::vector<Layer> layers;
-  for (const auto& member : members) {
-    for (const auto& block : member.route->blocks) {
-      Layer& layer = layers.emplace_back();
-      layer.name = block.name;
-      layer.shape = block.shape;
-      layer.norm = member.route->norm;
-      layer.radius = member.route->radius;
-    }
-  }
-  return layers;
-}
-
-Tensor gradient_of(const Member& member, ::torch::ScalarType type) {
-  const Tensor gradient = member.tensor.grad();
-  if (!gradient.defined()) return {};
-  if (gradient.layout() != ::torch::kStrided) {
-    normball::detail::invalid("NormBall::step", "the gradient of '", member.route->name,
-                              "' is sparse; make it dense, e.g. with sparse(false)");
-  }
-  return gradient.detach().to(type).contiguous();
-}
-
-Tensor& momentum_of(const Member& member, ::torch::ScalarType type) {
-  Tensor& momentum = member.state->momentum_buffer();
-  if (!momentum.defined()) {
-    momentum = ::torch::zeros(member.tensor.sizes(), member.tensor.options().dtype(type));
-  }
-  if (momentum.sizes() != member.tensor.sizes()) {
-    normball::detail::invalid("NormBall::step", "the saved momentum of '", member.route->name,
-                              "' has the shape ", momentum.sizes(), ", the parameter ",
-                              member.tensor.sizes());
-  }
-  momentum = momentum.to(member.tensor.device(), type).contiguous();
-  return momentum;
-}
 
 template <class T>
 std::unique_ptr<Part> make_core_part(std::vector<Member> members, const Method& method,

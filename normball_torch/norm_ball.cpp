@@ -6,9 +6,8 @@
 #include <sstream>
 
 #include "normball/error.h"
-#include "normball_torch/clipped_scion.h"
 #include "normball_torch/module_kinds.h"
-#include "normball_torch/part.h"
+#include "normball_torch/plan.h"
 
 namespace normball::optim {
 namespace {
@@ -37,97 +36,29 @@ OptimizerParamGroup named_group(const ::torch::OrderedDict<std::string, Tensor>&
   return {parameters.values(), std::make_unique<NormBallOptions>(std::move(options))};
 }
 
-bool same_but_lr(const NormBallOptions& a, const NormBallOptions& b) {
-  const auto all = [](const NormBallOptions& o) {
-    return std::tie(o.norm(), o.radius(), o.role(), o.split(), o.batch(), o.oracle(), o.names(),
-                    o.kinds(), o.alpha(), o.rho(), o.beta(), o.l0(), o.l1(), o.constrained(),
-                    o.short_step(), o.solver(), o.rules(), o.radii(), o.grad_clip(), o.threads(),
-                    o.overwrite_gradients(), o.skip_nonfinite(), o.force_aten());
-  };
-  return all(a) == all(b);
-}
-
-void require_supported(const std::string& name, const Tensor& tensor) {
-  if (tensor.layout() != ::torch::kStrided) {
-    normball::detail::invalid(where, "'", name, "' is not a dense tensor");
-  }
-  if (!at::isFloatingType(tensor.scalar_type())) {
-    normball::detail::invalid(where, "'", name, "' has the type ", tensor.scalar_type(),
-                              "; parameters must be real floating-point numbers");
-  }
-}
-
 }  // namespace
 
-OptimizerParamGroup group_of(const ::torch::nn::Module& module, const NormBallOptions& options) {
+OptimizerParamGroup group_of(const ::torch::nn::Module& module, const NormBallOptions& options,
+                             const std::string& prefix) {
+  const auto parameters = module.named_parameters();
   NormBallOptions own = options;
   own.kinds(kinds_of(module));
-  return named_group(module.named_parameters(), std::move(own));
+  own.names(parameters.keys());
+  if (!prefix.empty()) {
+    for (auto& name : own.names()) name.insert(0, prefix + ".");
+  }
+  return {parameters.values(), std::make_unique<NormBallOptions>(std::move(own))};
 }
-
-// Everything that stays the same from step to step.
-struct NormBall::Plan {
-  // What a tensor is to routing and to the choice of the part.
-  struct Signature {
-    const void* tensor;
-    const void* data;
-    ::torch::ScalarType type;
-    ::torch::Device device;
-    bool contiguous;
-    bool requires_grad;
-    std::vector<int64_t> sizes;
-
-    explicit Signature(const Tensor& t)
-        : tensor(t.unsafeGetTensorImpl()),
-          data(t.layout() == ::torch::kStrided ? t.data_ptr() : nullptr),
-          type(t.scalar_type()),
-          device(t.device()),
-          contiguous(t.layout() == ::torch::kStrided && t.is_contiguous()),
-          requires_grad(t.requires_grad()),
-          sizes(t.sizes().vec()) {}
-    friend bool operator==(const Signature&, const Signature&) = default;
-
-    bool fits_core() const {
-      return device.is_cpu() && contiguous &&
-             (type == ::torch::kFloat32 || type == ::torch::kFloat64);
-    }
-  };
-
-  std::vector<Signature> signatures;
-  std::vector<NormBallOptions> options;  // of the groups, then of the whole
-  Method method;
-  Routing routing;
-  size_t layer_count = 0;
-  std::vector<std::unique_ptr<Part>> parts;
-
-  bool any_gradient() const {
-    for (const auto& part : parts) {
-      for (const auto& member : part->members()) {
-        if (member.tensor.grad().defined()) return true;
-      }
-    }
-    return false;
-  }
-
-  // With several parts, all gradients are looked at before the first one takes any into its state.
-  std::string nonfinite() const {
-    for (const auto& part : parts) {
-      for (const auto& member : part->members()) {
-        const Tensor gradient = gradient_of(member, member.tensor.scalar_type());
-        if (gradient.defined() && !::torch::isfinite(gradient).all().item<bool>()) {
-          return member.route->name;
-        }
-      }
-    }
-    return {};
-  }
-};
 
 NormBall::NormBall(std::vector<OptimizerParamGroup> groups, std::string_view method,
                    const NormBallOptions& defaults)
     : Optimizer(std::move(groups), std::make_unique<NormBallOptions>(defaults)), method_(method) {
   make();
   check_groups();
+  // Names and kinds are those of the groups there are, not of one that joins later.
+  auto& common = static_cast<NormBallOptions&>(*defaults_);
+  common.names().clear();
+  common.kinds().clear();
 }
 
 NormBall::NormBall(std::vector<Tensor> parameters, std::string_view method,
@@ -160,51 +91,55 @@ const NormBallOptions& NormBall::whole() const {
   return static_cast<const NormBallOptions&>(*defaults_);
 }
 
-Method NormBall::make() const {
-  const NormBallOptions& options = whole();
-  MethodOptions given{.rho = options.rho(),
-                      .beta = options.beta(),
-                      .l0 = options.l0(),
-                      .l1 = options.l1(),
-                      .short_step = parse_short_step(options.short_step().value_or("plain"))};
-  if (options.lr()) given.lr = *options.lr();
-  if (options.alpha()) given.alpha = *options.alpha();
-  Method method = make_method(method_, given);
-  if (options.constrained() && *options.constrained() != method.constrained) {
-    normball::detail::invalid(where, "'", method_, "' is ", method.constrained ? "" : "un",
-                              "constrained, but the options say otherwise");
-  }
-  if (options.lr()) method.lr = *options.lr();  // also where it has one of its own
-  validate(method);
-  return method;
-}
-
 // Groups may have joined since the last look; each gets an lr if it has none.
 void NormBall::check_groups() {
   std::map<const void*, size_t> owner;
+  named_.resize(param_groups_.size());
+  first_lrs_.resize(std::min(first_lrs_.size(), param_groups_.size()));
   for (size_t g = 0; g < param_groups_.size(); ++g) {
     NormBallOptions& options = group_options(g);
-    const auto& parameters = param_groups_[g].params();
     options.require_no_override(whole(), where, g);
     if (!options.lr()) options.lr(make().lr.value);
-    for (const auto* list : {&options.names(), &options.kinds()}) {
-      if (!list->empty() && list->size() != parameters.size()) {
-        normball::detail::invalid(where, "group ", g, " has ", parameters.size(),
-                                  " parameters but ", list->size(),
-                                  list == &options.names() ? " names" : " kinds");
-      }
-    }
-    options.assignment();  // its texts must be readable
+    if (first_lrs_.size() == g) first_lrs_.push_back(*options.lr());
+    options.assignment(whole());  // its texts must be readable
     for (const auto& kind : options.kinds()) parse_kind(kind);
-    take_aliases(g);
+    check_names(g);
+    const auto& parameters = param_groups_[g].params();
     for (size_t i = 0; i < parameters.size(); ++i) {
       const auto [found, is_new] = owner.emplace(parameters[i].unsafeGetTensorImpl(), g);
       if (!is_new && found->second != g) {
         normball::detail::invalid(where, "parameter ", i, " of group ", g, " is also in group ",
-                                  found->second);
+                                  found->second, "; list it in one of them");
       }
     }
   }
+}
+
+// Names and kinds belong to the tensors they were given for: they must not slide along when a
+// tensor joins or leaves the group.
+void NormBall::check_names(size_t group) {
+  NormBallOptions& options = group_options(group);
+  const auto& parameters = param_groups_[group].params();
+  for (const auto* list : {&options.names(), &options.kinds()}) {
+    if (!list->empty() && list->size() != parameters.size()) {
+      const bool names = list == &options.names();
+      normball::detail::invalid(where, "group ", group, " has ", parameters.size(),
+                                " parameters but ", list->size(), names ? " names" : " kinds",
+                                "; where parameters join or leave a group, change its ",
+                                names ? "names()" : "kinds()", " as well, or clear them");
+    }
+  }
+  take_aliases(group);
+  Named now{.names = options.names(), .kinds = options.kinds(), .tensors = {}};
+  for (const auto& tensor : parameters) now.tensors.push_back(tensor.unsafeGetTensorImpl());
+  Named& before = named_[group];
+  const bool given = !now.names.empty() || !now.kinds.empty();
+  if (given && !before.tensors.empty() && now.tensors != before.tensors &&
+      now.names == before.names && now.kinds == before.kinds) {
+    normball::detail::invalid(where, "the parameters of group ", group, " changed, but not its ",
+                              "names() and kinds(), which were given for the others");
+  }
+  before = std::move(now);
 }
 
 // LibTorch's loader would lose the state of a tensor that a group holds twice.
@@ -230,120 +165,49 @@ void NormBall::take_aliases(size_t group) {
   }
 }
 
+NormBallParamState* NormBall::find_state(const Tensor& parameter) const {
+  const auto found = state_.find(key_of<std::decay_t<decltype(state_)>>(parameter));
+  return found == state_.end() ? nullptr : static_cast<NormBallParamState*>(found->second.get());
+}
+
 NormBallParamState& NormBall::state_of(const Tensor& parameter) {
   auto& state = state_[key_of<std::decay_t<decltype(state_)>>(parameter)];
   if (!state) state = std::make_unique<NormBallParamState>();
   return static_cast<NormBallParamState&>(*state);
 }
 
-namespace {
-
-// The parameters of all groups, for routing.
-struct Listed {
-  std::vector<ParameterInfo> infos;
-  std::vector<Tensor> tensors;
-  std::vector<size_t> groups;
-  std::map<const void*, std::pair<const void*, std::string>> memory = {};  // data -> tensor, name
-
-  void add(const Tensor& tensor, size_t group, const NormBallOptions& options, std::string name,
-           const std::string& kind) {
-    if (name.empty()) name = "param" + std::to_string(tensors.size());
-    require_supported(name, tensor);
-    ParameterInfo info{.name = name, .dimensions = tensor.sizes().vec()};
-    if (!kind.empty()) info.kind = parse_kind(kind);
-    info.identity = tensor.data_ptr();
-    info.requires_grad = tensor.requires_grad();
-    info.given = options.assignment();
-    if (info.identity != nullptr) {
-      const auto entry = std::pair<const void*, std::string>(tensor.unsafeGetTensorImpl(), name);
-      const auto [found, is_new] = memory.emplace(info.identity, entry);
-      if (!is_new && found->second.first != entry.first) {
-        normball::detail::invalid(where, "'", found->second.second, "' and '", name,
-                                  "' share memory but not their gradient: tie weights by using ",
-                                  "one tensor");
-      }
-    }
-    infos.push_back(std::move(info));
-    tensors.push_back(tensor);
-    groups.push_back(group);
-  }
-};
-
-RoutingOptions routing_options(const NormBallOptions& whole) {
-  RoutingOptions options;
-  options.rules = whole.rules().value_or(std::vector<RoutingRule>{});
-  options.radii = whole.radii().value_or(RoleRadii{});
-  options.solver = parse_polar_solver(whole.solver().value_or("exact"));
-  options.grad_clip = whole.grad_clip().value_or(0);
-  return options;
+// The state belongs to the user as well, who may have cleared it.
+void NormBall::find_states() const {
+  plan_->for_each_member([&](Member& member) {
+    if (find_state(member.tensor) != member.state) member.state = nullptr;
+  });
 }
 
-}  // namespace
-
-NormBall::Plan& NormBall::plan() {
+bool NormBall::is_current() const {
+  if (plan_->options.size() != param_groups_.size() + 1 ||
+      !plan_->options.back().same_but_lr(whole())) {
+    return false;
+  }
   std::vector<Plan::Signature> signatures;
-  bool same = plan_ != nullptr && plan_->options.size() == param_groups_.size() + 1 &&
-              same_but_lr(plan_->options.back(), whole());
   for (size_t g = 0; g < param_groups_.size(); ++g) {
-    same = same && same_but_lr(plan_->options[g], group_options(g));
+    const auto* own = dynamic_cast<const NormBallOptions*>(&param_groups_[g].options());
+    if (own == nullptr || !plan_->options[g].same_but_lr(*own)) return false;
     for (const auto& tensor : param_groups_[g].params()) signatures.emplace_back(tensor);
   }
-  if (same && plan_->signatures == signatures) return *plan_;
+  bool states = true;
+  plan_->for_each_member([&](const Member& member) { states &= member.state != nullptr; });
+  return states && plan_->signatures == signatures;
+}
 
+NormBall::Plan& NormBall::plan() {
+  if (plan_) find_states();
+  if (plan_ && is_current()) return *plan_;
   check_groups();
-  auto next = std::make_unique<Plan>();
-  next->method = make();
-  Listed listed;
-  for (size_t g = 0; g < param_groups_.size(); ++g) {
-    next->options.push_back(group_options(g));
-    const NormBallOptions& own = group_options(g);
-    const auto& parameters = param_groups_[g].params();
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      next->signatures.emplace_back(parameters[i]);
-      listed.add(parameters[i], g, own, own.names().empty() ? "" : own.names()[i],
-                 own.kinds().empty() ? "" : own.kinds()[i]);
-    }
-  }
-  next->options.push_back(whole());
-  for (const auto& alias : aliases_) {
-    listed.add(alias.tensor, alias.group, group_options(alias.group), alias.name, alias.kind);
-  }
-  next->routing = route(listed.infos, routing_options(whole()));
   if (plan_) {
     for (const auto& part : plan_->parts) part->store_bases();
   }
-
-  std::vector<Member> float_members, double_members, aten_members;
-  size_t layer = 0;
-  for (size_t i = 0; i < listed.tensors.size(); ++i) {
-    const Route& route = next->routing.routes[i];
-    if (route.blocks.empty()) continue;
-    const Tensor& tensor = listed.tensors[i];
-    Member member{.tensor = tensor,
-                  .route = &route,
-                  .state = &state_of(tensor),
-                  .group = listed.groups[i],
-                  .first_layer = layer};
-    layer += route.blocks.size();
-    const bool core = next->signatures[i].fits_core() && !whole().force_aten().value_or(false);
-    auto& members = !core                                       ? aten_members
-                    : tensor.scalar_type() == ::torch::kFloat32 ? float_members
-                                                                : double_members;
-    members.push_back(std::move(member));
-  }
-  next->layer_count = layer;
-  const Execution execution{
-      .threads = static_cast<int>(whole().threads().value_or(0)),
-      .overwrite_gradients = whole().overwrite_gradients().value_or(false),
-      .nonfinite = whole().skip_nonfinite().value_or(false) ? NonFinite::Skip : NonFinite::Throw};
-  const auto add = [&](std::vector<Member>& members, auto make_part) {
-    if (members.empty()) return;
-    next->parts.push_back(make_part(std::move(members), next->method, execution, steps_));
-  };
-  add(float_members, make_core_part<float>);
-  add(double_members, make_core_part<double>);
-  add(aten_members, make_aten_part);
-  plan_ = std::move(next);
+  if (state_.empty()) steps_ = 0;  // a state that starts anew counts anew
+  plan_ = make_plan();
   return *plan_;
 }
 
@@ -361,7 +225,22 @@ Tensor NormBall::step(LossClosure closure) {
 void NormBall::step_with_gradients() {
   Plan& plan = this->plan();
   if (!plan.any_gradient()) return;
+  plan.for_each_member(require_fitting);
+  const double lr = set_lrs(plan);
+  for (const auto& part : plan.parts) part->set_lr(lr);
+  try {
+    combine(plan);
+  } catch (...) {
+    plan.abandon();
+    throw;
+  }
+  if (report_.skipped) return;
+  ++steps_;
+  warn_of_a_stall(plan);
+}
 
+// Every member's lr as a factor of the largest of the groups', which is returned.
+double NormBall::set_lrs(Plan& plan) {
   double lr = 0;
   for (size_t g = 0; g < param_groups_.size(); ++g) {
     const double own = group_options(g).get_lr();
@@ -371,74 +250,97 @@ void NormBall::step_with_gradients() {
     }
     lr = std::max(lr, own);
   }
-  for (const auto& part : plan.parts) {
-    part->set_lr(lr);
-    for (auto& member : part->members()) {
-      member.lr_factor = lr == 0 ? 1 : group_options(member.group).get_lr() / lr;
-    }
-  }
-  if (plan.parts.size() > 1) {
-    const std::string bad = plan.nonfinite();
-    if (!bad.empty()) {
-      if (!whole().skip_nonfinite().value_or(false)) {
-        throw NonFiniteError(normball::detail::message("NormBall::step", "the gradient of '", bad,
-                                                       "' has an entry that is not finite"));
+  plan.for_each_member([&](Member& member) {
+    double own = group_options(member.group).get_lr();
+    if (const auto& by_rule = member.route->lr) {
+      const double first = first_lrs_[member.group];
+      if (first == 0) {
+        normball::detail::invalid("NormBall::step", "a rule gives '", member.route->name,
+                                  "' the lr ", *by_rule, ", which follows its group's; that ",
+                                  "started at 0, so there is no ratio to keep");
       }
-      report_ = {};
-      report_.step = steps_;
-      report_.lr = lr;
-      report_.skipped = true;
-      report_.nonfinite_layer = bad;
-      return;
+      own *= *by_rule / first;
     }
-  }
+    if (plan.method.constrained && own > 1) {
+      normball::detail::invalid("NormBall::step", "the lr of '", member.route->name,
+                                "' must be at most 1 where constrained, got ", own);
+    }
+    member.lr_factor = lr == 0 ? 1 : own / lr;
+  });
+  return lr;
+}
 
-  // Pass one: every v_l and its pairing. Then one η. Pass two: the weights.
-  const Combination combination = plan.method.combination;
+// Pass one: every v_l and its pairing. Then one η. Pass two: the weights.
+void NormBall::combine(Plan& plan) {
   std::vector<const StepReport*> reports;
   std::vector<double> pairings, norms;
-  try {
-    for (const auto& part : plan.parts) {
-      reports.push_back(&part->prepare());
-      pairings.push_back(reports.back()->pairing);
-      norms.push_back(reports.back()->direction_norm);
-    }
-    StepReport report = *reports.front();
-    if (report.skipped) {
-      report_ = std::move(report);
-      return;
-    }
-    // Max: the parts' pairings add up. L2 (unconstrained): they are the parts' dual norms, whose
-    // share in the whole is each part's share in the step.
-    std::vector<double> shares(pairings.size(), 1.0);
-    if (combination == Combination::Max) {
-      report.pairing = 0;
-      for (const double pairing : pairings) report.pairing += pairing;
-    } else {
-      report.pairing = combine_duals(combination, pairings, shares);
-    }
-    report.direction_norm = combine_norms(combination, norms);
-    report.wolfe_gap = plan.method.constrained ? report.pairing : 0;
-    report.eta =
-        eta(plan.method.rule,
-            {.pairing = report.pairing, .direction_norm = report.direction_norm, .step = steps_});
-    report.clipped = report.eta > 0 && report.eta >= max_eta(plan.method.rule);
-    report.layers.assign(plan.layer_count, {});
-    for (size_t p = 0; p < plan.parts.size(); ++p) {
-      size_t from = 0;
-      for (const auto& member : plan.parts[p]->members()) {
-        for (size_t b = 0; b < member.route->blocks.size(); ++b) {
-          report.layers[member.first_layer + b] = reports[p]->layers[from++];
-        }
-      }
-      plan.parts[p]->apply(report.eta * shares[p]);
-    }
-    report_ = std::move(report);
-  } catch (...) {
-    for (const auto& part : plan.parts) part->abandon();
-    throw;
+  for (const auto& part : plan.parts) {
+    reports.push_back(&part->prepare());
+    if (reports.back()->skipped) return skip(plan, *reports.back());
+    pairings.push_back(reports.back()->pairing);
+    norms.push_back(reports.back()->direction_norm);
   }
-  ++steps_;
+  StepReport report = *reports.front();
+  // Max: the parts' pairings add up. L2 (unconstrained): they are the parts' dual norms, whose
+  // share in the whole is each part's share in the step.
+  const Combination combination = plan.method.combination;
+  std::vector<double> shares(pairings.size(), 1.0);
+  if (combination == Combination::Max) {
+    report.pairing = 0;
+    for (const double pairing : pairings) report.pairing += pairing;
+  } else {
+    report.pairing = combine_duals(combination, pairings, shares);
+  }
+  report.direction_norm = combine_norms(combination, norms);
+  report.wolfe_gap = plan.method.constrained ? report.pairing : 0;
+  report.eta =
+      eta(plan.method.rule,
+          {.pairing = report.pairing, .direction_norm = report.direction_norm, .step = steps_});
+  report.clipped = is_clipped(plan.method.rule, report.eta);
+  if (!std::isfinite(report.pairing) || !std::isfinite(report.gamma * report.eta)) {
+    if (!whole().skip_nonfinite().value_or(false)) {
+      throw NonFiniteError(normball::detail::message("NormBall::step", "s = ", report.pairing,
+                                                     " and the step ", report.gamma * report.eta,
+                                                     " are not finite; nothing was changed"));
+    }
+    return skip(plan, report);
+  }
+  report.layers.assign(plan.layer_count, {});
+  for (size_t p = 0; p < plan.parts.size(); ++p) {
+    size_t from = 0;
+    for (const auto& member : plan.parts[p]->members()) {
+      for (size_t b = 0; b < member.route->blocks.size(); ++b) {
+        report.layers[member.first_layer + b] = reports[p]->layers[from++];
+      }
+    }
+  }
+  for (size_t p = 0; p < plan.parts.size(); ++p) plan.parts[p]->apply(report.eta * shares[p]);
+  report_ = std::move(report);
+}
+
+void NormBall::skip(Plan& plan, const StepReport& because) {
+  StepReport report;
+  report.step = steps_;
+  report.lr = because.lr;
+  report.gamma = because.gamma;
+  report.skipped = true;
+  report.nonfinite_layer = because.nonfinite_layer;
+  plan.abandon();
+  report_ = std::move(report);
+}
+
+// Once: a run that stands still would say it at every step.
+void NormBall::warn_of_a_stall(Plan& plan) {
+  const bool stalled = plan.method.constrained && report_.eta == 0 && report_.pairing < 0;
+  if (!stalled || warned_) return;
+  warned_ = true;
+  const auto worst = std::ranges::min_element(report_.layers, {}, &LayerReport::pairing);
+  const auto index = static_cast<size_t>(worst - report_.layers.begin());
+  TORCH_WARN("[NormBall::step] s = ", report_.pairing,
+             " is negative: weights lie outside of their ", "balls (above all '",
+             plan.routing.layers()[index].name, "'), and the constrained ",
+             "step has length 0. Nothing moves. Call scale_into_balls() once, start from ",
+             "initialize(), or give larger radii.");
 }
 
 const Routing& NormBall::routing() { return plan().routing; }
@@ -446,84 +348,24 @@ const Routing& NormBall::routing() { return plan().routing; }
 std::string NormBall::explain() { return routing().explain(); }
 
 std::string NormBall::explain(const ::torch::nn::Module& module) {
-  plan();
-  std::map<const void*, size_t> group;
-  for (size_t g = 0; g < param_groups_.size(); ++g) {
-    for (const auto& tensor : param_groups_[g].params()) group[tensor.unsafeGetTensorImpl()] = g;
+  const Plan& plan = this->plan();
+  Routing shown = plan.routing;
+  std::map<const void*, size_t> index;
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    index.emplace(plan.entries[i].tensor.unsafeGetTensorImpl(), i);
   }
-  const auto parameters = module.named_parameters();
-  const auto kinds = kinds_of(module);
-  std::vector<ParameterInfo> infos;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const Tensor& tensor = parameters[i].value();
-    ParameterInfo info{.name = parameters[i].key(),
-                       .dimensions = tensor.sizes().vec(),
-                       .kind = parse_kind(kinds[i])};
-    info.identity = tensor.data_ptr();
-    info.requires_grad = tensor.requires_grad();
-    const auto found = group.find(tensor.unsafeGetTensorImpl());
-    info.in_group = found != group.end();
-    if (info.in_group) info.given = group_options(found->second).assignment();
-    infos.push_back(std::move(info));
-  }
-  return route(infos, routing_options(whole())).explain();
-}
-
-void NormBall::save(::torch::serialize::OutputArchive& archive) const {
-  if (plan_) {
-    for (const auto& part : plan_->parts) part->store_bases();
-  }
-  ::torch::optim::serialize<NormBallParamState, NormBallOptions>(archive, *this);
-  archive.write("steps", ::torch::IValue(steps_));
-}
-
-// On an error nothing has changed.
-void NormBall::load(::torch::serialize::InputArchive& archive) {
-  check_groups();
-  auto before = std::move(state_);
-  state_.clear();
-  try {
-    ::torch::IValue steps;
-    archive.read("steps", steps);
-    ::torch::optim::serialize<NormBallParamState, NormBallOptions>(archive, *this);
-    for (const auto& group : param_groups_) {
-      for (const auto& tensor : group.params()) {
-        const Tensor momentum = state_of(tensor).momentum_buffer();
-        if (momentum.defined() && momentum.sizes() != tensor.sizes()) {
-          normball::detail::invalid("NormBall::load", "a saved momentum has the shape ",
-                                    momentum.sizes(), ", its parameter ", tensor.sizes());
-        }
-      }
+  std::set<const void*> seen;
+  for (const auto& item : module.named_parameters()) {
+    const void* const tensor = item.value().unsafeGetTensorImpl();
+    if (!seen.insert(tensor).second) continue;  // tied
+    const auto found = index.find(tensor);
+    if (found == index.end()) {
+      shown.add_ungrouped(item.key(), item.value().sizes().vec());
+    } else if (!plan.entries[found->second].named) {
+      shown.rename(found->second, item.key());
     }
-    steps_ = steps.toInt();
-  } catch (...) {
-    state_ = std::move(before);
-    throw;
   }
-  plan_.reset();  // it points into the state of before
+  return shown.explain();
 }
 
-namespace detail {
-
-std::string_view clipped_scion_method(const NormBallOptions& options) {
-  const bool constrained = options.constrained().value_or(false);
-  if (!constrained && options.short_step().value_or("plain") != "plain") {
-    normball::detail::invalid("ClippedScion", "short_step '", *options.short_step(),
-                              "' is for constrained(true)");
-  }
-  return constrained ? "clipped_scion" : "unconstrained_clipped_scion";
-}
-
-std::string_view scion_method(const NormBallOptions& options) {
-  if (options.rho()) {
-    normball::detail::invalid("Scion", "there is no rho: its steps are not clipped; use ",
-                              "ClippedScion");
-  }
-  if (options.short_step()) {
-    normball::detail::invalid("Scion", "there is no short_step; use ClippedScion");
-  }
-  return options.constrained().value_or(false) ? "scion" : "unconstrained_scion";
-}
-
-}  // namespace detail
 }  // namespace normball::optim

@@ -12,8 +12,10 @@
 namespace normball::optim {
 
 // The parameters of a module as one group, with their names and what their modules say they are.
+// The prefix tells the parameters of several modules apart: "encoder" makes "encoder.fc.weight".
 ::torch::optim::OptimizerParamGroup group_of(const ::torch::nn::Module& module,
-                                             const NormBallOptions& options = {});
+                                             const NormBallOptions& options = {},
+                                             const std::string& prefix = "");
 
 // s and η are of all groups together. Contiguous CPU tensors of float32 or float64 are updated in
 // place by the core; all others by tensor operations (float32 for 16-bit types). Parameters are
@@ -34,6 +36,7 @@ class NormBall : public ::torch::optim::Optimizer {
   NormBall(NormBall&&) noexcept;
   ~NormBall() override;
 
+  // All or nothing: after an exception weights and state are as before.
   ::torch::Tensor step(LossClosure closure = nullptr) override;
   void save(::torch::serialize::OutputArchive& archive) const override;
   void load(::torch::serialize::InputArchive& archive) override;
@@ -43,9 +46,18 @@ class NormBall : public ::torch::optim::Optimizer {
   int64_t steps_taken() const { return steps_; }
 
   const Routing& routing();
+  // The routing that step() uses, as a table.
   std::string explain();
-  // The module's parameters that no group has are listed as well, with a warning.
+  // The same with the module's names where the groups have none, and with those of its parameters
+  // that no group has.
   std::string explain(const ::torch::nn::Module& module);
+
+  // The weights by their routes, in place: matrices at random on the spheres of their norms and
+  // radii, biases 0. Gains, vectors that are no biases, and frozen parameters stay.
+  void initialize(uint64_t seed = 0);
+  // Scales every weight outside of its ball back to the sphere: for constrained methods, which may
+  // stand still outside. Returns the product norm before, max ‖W_l‖ / r_l.
+  double scale_into_balls();
 
  private:
   struct Plan;
@@ -55,21 +67,39 @@ class NormBall : public ::torch::optim::Optimizer {
     size_t group;
     std::string name, kind;
   };
+  // What a group's names and kinds were given for.
+  struct Named {
+    std::vector<std::string> names, kinds;
+    std::vector<const void*> tensors;
+  };
 
   NormBallOptions& group_options(size_t group);
   const NormBallOptions& whole() const;
   Method make() const;
   void check_groups();
+  void check_names(size_t group);
   void take_aliases(size_t group);
   Plan& plan();
-  void step_with_gradients();
+  bool is_current() const;
+  std::unique_ptr<Plan> make_plan();
+  void find_states() const;
+  NormBallParamState* find_state(const ::torch::Tensor& parameter) const;
   NormBallParamState& state_of(const ::torch::Tensor& parameter);
+
+  void step_with_gradients();
+  double set_lrs(Plan& plan);
+  void combine(Plan& plan);
+  void skip(Plan& plan, const StepReport& because);
+  void warn_of_a_stall(Plan& plan);
 
   std::string method_;
   std::vector<Alias> aliases_;
+  std::vector<Named> named_;
+  std::vector<double> first_lrs_;  // of the groups: rules with an lr are relative to them
   std::unique_ptr<Plan> plan_;
   StepReport report_;
   int64_t steps_ = 0;
+  bool warned_ = false;
 };
 
 }  // namespace normball::optim

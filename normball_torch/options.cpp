@@ -9,9 +9,58 @@ using ::torch::IValue;
 using ::torch::serialize::InputArchive;
 using ::torch::serialize::OutputArchive;
 
+// The options by name. f gets each of them, of one or of several NormBallOptions side by side.
+template <class F, class... Options>
+void for_each_number(F&& f, Options&... o) {
+  f("alpha", o.alpha()...);
+  f("rho", o.rho()...);
+  f("beta", o.beta()...);
+  f("l0", o.l0()...);
+  f("l1", o.l1()...);
+  f("constrained", o.constrained()...);
+  f("short_step", o.short_step()...);
+}
+
+template <class F, class... Options>
+void for_each_of_the_whole(F&& f, Options&... o) {
+  for_each_number(f, o...);
+  f("solver", o.solver()...);
+  f("rules", o.rules()...);
+  f("radii", o.radii()...);
+  f("grad_clip", o.grad_clip()...);
+  f("threads", o.threads()...);
+  f("overwrite_gradients", o.overwrite_gradients()...);
+  f("skip_nonfinite", o.skip_nonfinite()...);
+  f("force_aten", o.force_aten()...);
+}
+
+template <class F, class... Options>
+void for_each_of_a_group(F&& f, Options&... o) {
+  f("norm", o.norm()...);
+  f("radius", o.radius()...);
+  f("role", o.role()...);
+  f("split", o.split()...);
+  f("batch", o.batch()...);
+  f("oracle", o.oracle()...);
+  f("names", o.names()...);
+  f("kinds", o.kinds()...);
+}
+
+template <class Options, class F>
+void for_each_stored(Options& o, F&& f) {
+  f("lr", o.lr());
+  f("radius", o.radius());
+  f("norm", o.norm());
+  f("role", o.role());
+  for_each_number(f, o);
+}
+
 template <class T>
 void write(OutputArchive& archive, const std::string& key, const std::optional<T>& value) {
   if (value) archive.write(key, IValue(*value));
+}
+void write(OutputArchive& archive, const std::string& key, const std::string& value) {
+  archive.write(key, IValue(value));
 }
 
 template <class T>
@@ -19,6 +68,25 @@ void read(InputArchive& archive, const std::string& key, std::optional<T>& value
   IValue stored;
   value.reset();
   if (archive.try_read(key, stored)) value = stored.to<T>();
+}
+void read(InputArchive& archive, const std::string& key, std::string& value) {
+  IValue stored;
+  if (archive.try_read(key, stored)) value = stored.toStringRef();
+}
+
+// Without the group's names and kinds, and without the optimizer's word.
+Assignment own_assignment(const NormBallOptions& options) {
+  Assignment result;
+  if (options.oracle()) {
+    result.norm = Custom{options.oracle()};
+  } else if (options.norm() != "auto") {
+    result.norm = parse_norm(options.norm());
+  }
+  if (!options.role().empty()) result.role = parse_role(options.role());
+  result.radius = options.radius();
+  if (!options.split().empty()) result.split = parse_split(options.split());
+  if (options.batch()) result.batch = static_cast<int>(*options.batch());
+  return result;
 }
 
 std::string text_of(double value) { return std::to_string(value); }
@@ -34,35 +102,14 @@ std::string text_of(const T&) {
 
 NormBallOptions::NormBallOptions(double lr) : lr_(lr) {}
 
-// A group's norm and radius are part of the program, not of the state: as in LibTorch's own
-// optimizers the archive records the numbers and the loader keeps the program's.
+// A group's norm and radius are part of the program, not of the state: the archive records the
+// numbers, and NormBall::load() keeps the program's.
 void NormBallOptions::serialize(OutputArchive& archive) const {
-  write(archive, "lr", lr());
-  write(archive, "radius", radius());
-  write(archive, "alpha", alpha());
-  write(archive, "rho", rho());
-  write(archive, "beta", beta());
-  write(archive, "l0", l0());
-  write(archive, "l1", l1());
-  write(archive, "constrained", constrained());
-  write(archive, "short_step", short_step());
-  archive.write("norm", IValue(norm()));
-  archive.write("role", IValue(role()));
+  for_each_stored(*this, [&](const char* name, const auto& value) { write(archive, name, value); });
 }
 
 void NormBallOptions::serialize(InputArchive& archive) {
-  read(archive, "lr", lr());
-  read(archive, "radius", radius());
-  read(archive, "alpha", alpha());
-  read(archive, "rho", rho());
-  read(archive, "beta", beta());
-  read(archive, "l0", l0());
-  read(archive, "l1", l1());
-  read(archive, "constrained", constrained());
-  read(archive, "short_step", short_step());
-  IValue stored;
-  if (archive.try_read("norm", stored)) norm(stored.toStringRef());
-  if (archive.try_read("role", stored)) role(stored.toStringRef());
+  for_each_stored(*this, [&](const char* name, auto& value) { read(archive, name, value); });
 }
 
 double NormBallOptions::get_lr() const {
@@ -75,43 +122,37 @@ double NormBallOptions::get_lr() const {
 
 void NormBallOptions::set_lr(const double value) { lr(value); }
 
-Assignment NormBallOptions::assignment() const {
-  Assignment result;
-  if (oracle()) {
-    result.norm = Custom{oracle()};
-  } else if (norm() != "auto") {
-    result.norm = parse_norm(norm());
+Assignment NormBallOptions::assignment(const NormBallOptions& whole) const {
+  Assignment result = own_assignment(*this);
+  const Assignment common = own_assignment(whole);
+  if (!result.norm && !result.role) {
+    result.norm = common.norm;
+    result.role = common.role;
   }
-  if (!role().empty()) result.role = parse_role(role());
-  result.radius = radius();
-  if (!split().empty()) result.split = parse_split(split());
-  if (batch()) result.batch = static_cast<int>(*batch());
+  if (!result.radius) result.radius = common.radius;
+  if (!result.split) result.split = common.split;
+  if (!result.batch) result.batch = common.batch;
   return result;
 }
 
 void NormBallOptions::require_no_override(const NormBallOptions& whole, std::string_view where,
                                           size_t group) const {
-  const auto check = [&](std::string_view name, const auto& own, const auto& common) {
-    if (!own || own == common) return;
-    normball::detail::invalid(where, "group ", group, " sets ", name, " to ", text_of(*own),
-                              ", but ", name,
-                              " belongs to the whole optimizer: set it in the optimizer's options");
-  };
-  check("alpha", alpha(), whole.alpha());
-  check("rho", rho(), whole.rho());
-  check("beta", beta(), whole.beta());
-  check("l0", l0(), whole.l0());
-  check("l1", l1(), whole.l1());
-  check("constrained", constrained(), whole.constrained());
-  check("short_step", short_step(), whole.short_step());
-  check("solver", solver(), whole.solver());
-  check("rules", rules(), whole.rules());
-  check("radii", radii(), whole.radii());
-  check("grad_clip", grad_clip(), whole.grad_clip());
-  check("threads", threads(), whole.threads());
-  check("overwrite_gradients", overwrite_gradients(), whole.overwrite_gradients());
-  check("skip_nonfinite", skip_nonfinite(), whole.skip_nonfinite());
-  check("force_aten", force_aten(), whole.force_aten());
+  for_each_of_the_whole(
+      [&](std::string_view name, const auto& own, const auto& common) {
+        if (!own || own == common) return;
+        normball::detail::invalid(where, "group ", group, " sets ", name, " to ", text_of(*own),
+                                  ", but ", name, " belongs to the whole optimizer: set it in the ",
+                                  "optimizer's options");
+      },
+      *this, whole);
+}
+
+bool NormBallOptions::same_but_lr(const NormBallOptions& other) const {
+  bool same = true;
+  const auto compare = [&](const char*, const auto& a, const auto& b) { same = same && a == b; };
+  for_each_of_the_whole(compare, *this, other);
+  for_each_of_a_group(compare, *this, other);
+  return same;
 }
 
 void NormBallParamState::serialize(OutputArchive& archive) const {

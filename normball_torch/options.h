@@ -18,8 +18,8 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   NormBallOptions() = default;
   NormBallOptions(double lr);  // NOLINT: as in LibTorch, a number is an lr
 
-  // Of a group, or of all of them. lr is γρ, the largest step relative to the balls; a group
-  // without one has the optimizer's. Text forms as everywhere in the library.
+  // Of a group, or of all of them: what a group leaves out is the optimizer's. lr is γρ, the
+  // largest step relative to the balls. Text forms as everywhere in the library.
   TORCH_ARG(std::optional<double>, lr) = {};
   TORCH_ARG(std::string, norm) = "auto";
   TORCH_ARG(std::optional<double>, radius) = {};
@@ -54,11 +54,13 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   double get_lr() const override;
   void set_lr(const double lr) override;
 
-  // What the group says to routing.
-  Assignment assignment() const;
+  // What the group says to routing; what it leaves out is as in `whole`.
+  Assignment assignment(const NormBallOptions& whole) const;
   // Throws for an option of the whole optimizer that is set here and differs from `whole`.
   void require_no_override(const NormBallOptions& whole, std::string_view where,
                            size_t group) const;
+  // All options but the lr.
+  bool same_but_lr(const NormBallOptions& other) const;
 };
 
 struct NormBallParamState

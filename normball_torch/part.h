@@ -17,7 +17,7 @@ namespace normball::optim {
 struct Member {
   ::torch::Tensor tensor;
   const Route* route = nullptr;
-  NormBallParamState* state = nullptr;
+  NormBallParamState* state = nullptr;  // null once the user has taken it out of the optimizer
   size_t group = 0;
   size_t first_layer = 0;  // of its first block in the whole report
   double lr_factor = 1;    // set before every step
@@ -27,8 +27,8 @@ class Part {
  public:
   virtual ~Part() = default;
 
-  // As in Optimizer: prepare() finds the directions, apply() moves the weights, one of apply() and
-  // abandon() follows. The report's layers are those of the members, in order.
+  // As in Optimizer: prepare() finds the directions and touches nothing, apply() moves the weights,
+  // one of apply() and abandon() follows. The report's layers are those of the members, in order.
   virtual void set_lr(double lr) = 0;
   virtual const StepReport& prepare() = 0;
   virtual void apply(double eta) = 0;
@@ -45,10 +45,19 @@ class Part {
 
 std::vector<Layer> layers_of(const std::vector<Member>& members);
 
-// The gradient as the step needs it: dense, contiguous, in the given type. Undefined if none.
+// The gate to a step. Throws, naming the parameter, for a gradient or a momentum that does not fit.
+void require_fitting(const Member& member);
+// Throws for what cannot be a parameter.
+void require_supported(const std::string& name, const ::torch::Tensor& tensor);
+
+// Dense memory that reads as the tensor does: contiguous, without a pending sign or conjugation.
+::torch::Tensor plain(const ::torch::Tensor& tensor);
+// The gradient as the step needs it: plain, in the given type. Undefined if none.
 ::torch::Tensor gradient_of(const Member& member, ::torch::ScalarType type);
-// The state's momentum in that type, made if it is not there yet.
-::torch::Tensor& momentum_of(const Member& member, ::torch::ScalarType type);
+// The state's momentum in that type; zeros if there is none yet.
+::torch::Tensor momentum_of(const Member& member, ::torch::ScalarType type);
+// A matrix of a plain tensor.
+::torch::Tensor block_view(const ::torch::Tensor& tensor, const Block& block);
 
 // T is float or double.
 template <class T>

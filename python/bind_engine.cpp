@@ -58,8 +58,8 @@ class Engine {
                                .lr_factor = lr});
       }
     }
-    const StepReport& report = optimizer_.prepare(parameters_);
-    return {report.pairing, report.direction_norm};
+    report_ = &optimizer_.prepare(parameters_);
+    return {report_->pairing, report_->direction_norm};
   }
 
   // Another alpha or rho of the same method.
@@ -70,12 +70,12 @@ class Engine {
 
   void apply(double eta) {
     const py::gil_scoped_release release;
-    report_ = &optimizer_.apply(eta);
+    optimizer_.apply(eta);
   }
 
   void abandon() { optimizer_.abandon(); }
 
-  // (name, pairing, dual norm, weight norm) of each layer in the last step.
+  // (name, pairing, dual norm, weight norm) of each layer in the step last prepared.
   std::vector<std::tuple<std::string, double, double, double>> layers() const {
     std::vector<std::tuple<std::string, double, double, double>> result;
     for (size_t l = 0; report_ != nullptr && l < report_->layers.size(); ++l) {

@@ -47,6 +47,7 @@ void bind_method(py::module_& module) {
       .def_property_readonly("max_eta", [](const Method& m) { return max_eta(m.rule); })
       .def_property_readonly("needs_direction_norm",
                              [](const Method& m) { return needs_direction_norm(m.rule); })
+      .def("is_clipped", [](const Method& m, double eta) { return is_clipped(m.rule, eta); })
       .def("check_lr", &check_lr)
       .def("eta",
            [](const Method& m, double pairing, double direction_norm, std::int64_t step) {

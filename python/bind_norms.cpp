@@ -148,6 +148,17 @@ void bind_norms(py::module_& module) {
     const ResolvedNorm norm = resolve(parse_norm(text), shape);
     return py::make_tuple(name_of(norm.geometry), norm.scale, to_string(norm.solver));
   });
+  // One matrix of a parameter, on the sphere of its norm.
+  module.def("initialize_block", [](Array<double>& x, const std::string& text, const Shape& shape,
+                                    double radius, std::uint64_t seed) {
+    if (x.ndim() != 2 || x.shape(0) != shape.rows || x.shape(1) != shape.cols) {
+      detail::invalid("initialize_block", "the array must have the block's ", shape.rows, "x",
+                      shape.cols);
+    }
+    Random random(seed);
+    initialize<double>(parse_norm(text), shape, radius, {x.mutable_data(), shape.rows, shape.cols},
+                       random);
+  });
   // The damping of a damped solver, None for the others.
   module.def("damping", [](const std::string& text) -> py::object {
     const PolarSolver solver = parse_polar_solver(text);

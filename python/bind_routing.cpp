@@ -1,6 +1,7 @@
 // Which norm each parameter gets: the core's routing, with plain Python values in and out.
 #include <pybind11/stl.h>
 
+#include "normball/method.h"
 #include "normball/routing.h"
 #include "python/bindings.h"
 
@@ -11,10 +12,29 @@ namespace py = pybind11;
 
 using Text = std::optional<std::string>;
 
-Assignment assignment(const Text& norm, const Text& role, std::optional<double> radius,
-                      const Text& split, std::optional<int> batch) {
-  Assignment result{.radius = radius, .batch = batch};
-  if (norm) result.norm = parse_norm(*norm);
+// By name, or an object with lmo(d); a class is made without arguments.
+Norm norm_of(const py::object& norm) {
+  if (py::isinstance<py::str>(norm)) return parse_norm(norm.cast<std::string>());
+  if (!py::hasattr(norm, "lmo")) throw py::type_error("norm must be a name or have lmo(d)");
+  return Custom{std::make_shared<PythonNorm>(PyType_Check(norm.ptr()) != 0 ? norm() : norm)};
+}
+
+// The user's object, None for the norms of the core.
+py::object python_norm(const Route& route) {
+  const auto* custom = std::get_if<Custom>(&route.norm);
+  const auto* own = custom ? dynamic_cast<const PythonNorm*>(custom->oracle.get()) : nullptr;
+  return own ? own->object() : py::none();
+}
+
+Route renamed(Route route, std::string name) {
+  route.name = std::move(name);
+  return route;
+}
+
+Assignment assignment(const py::object& norm, const Text& role, std::optional<double> radius,
+                      const Text& split, std::optional<int> batch, std::optional<double> lr) {
+  Assignment result{.radius = radius, .batch = batch, .lr = lr};
+  if (!norm.is_none()) result.norm = norm_of(norm);
   if (role) result.role = parse_role(*role);
   if (split) result.split = parse_split(*split);
   return result;
@@ -22,21 +42,25 @@ Assignment assignment(const Text& norm, const Text& role, std::optional<double> 
 
 ParameterInfo parameter_info(std::string name, std::vector<Index> dimensions,
                              const std::string& kind, std::uintptr_t identity, bool requires_grad,
-                             bool in_group, Assignment given) {
+                             Assignment given) {
   return {.name = std::move(name),
           .dimensions = std::move(dimensions),
           .kind = parse_kind(kind),
           .identity = reinterpret_cast<const void*>(identity),
           .requires_grad = requires_grad,
-          .in_group = in_group,
           .given = std::move(given)};
 }
 
 Routing route_parameters(const std::vector<ParameterInfo>& parameters,
                          const std::vector<std::pair<std::string, Assignment>>& rules,
                          const std::map<std::string, double>& radii, const std::string& solver,
-                         double grad_clip) {
+                         double grad_clip, const Method* method) {
   RoutingOptions options{.solver = parse_polar_solver(solver), .grad_clip = grad_clip};
+  if (method != nullptr) {
+    options.method = method->name;
+    options.method_norm = method->norm;
+    options.method_radius = method->radius;
+  }
   for (const auto& [pattern, then] : rules) options.rules.push_back({pattern, then});
   for (const auto& [role, radius] : radii) {
     switch (parse_role(role)) {
@@ -60,17 +84,36 @@ Routing route_parameters(const std::vector<ParameterInfo>& parameters,
   return route(parameters, options);
 }
 
+// (name, types of the modules around it, dimensions, groups, identity) of each parameter.
+using Held =
+    std::tuple<std::string, std::vector<std::string>, std::vector<Index>, Index, std::uintptr_t>;
+
+std::vector<std::string> kinds_of_modules(const std::vector<Held>& held) {
+  std::vector<ModuleParameter> parameters;
+  for (const auto& [name, types, dimensions, groups, identity] : held) {
+    parameters.push_back({.name = name,
+                          .types = types,
+                          .dimensions = dimensions,
+                          .groups = groups,
+                          .identity = reinterpret_cast<const void*>(identity)});
+  }
+  std::vector<std::string> kinds;
+  for (const Kind kind : kinds_of(parameters)) kinds.push_back(to_string(kind));
+  return kinds;
+}
+
 }  // namespace
 
 void bind_routing(py::module_& module) {
   py::class_<Assignment>(module, "Assignment")
       .def(py::init(&assignment), py::kw_only(), py::arg("norm") = py::none(),
            py::arg("role") = py::none(), py::arg("radius") = py::none(),
-           py::arg("split") = py::none(), py::arg("batch") = py::none());
+           py::arg("split") = py::none(), py::arg("batch") = py::none(),
+           py::arg("lr") = py::none());
   py::class_<ParameterInfo>(module, "ParameterInfo")
       .def(py::init(&parameter_info), py::arg("name"), py::arg("dimensions"), py::kw_only(),
            py::arg("kind") = "unknown", py::arg("identity") = 0, py::arg("requires_grad") = true,
-           py::arg("in_group") = true, py::arg("given") = Assignment{});
+           py::arg("given") = Assignment{});
   py::class_<Block>(module, "Block")
       .def_readonly("name", &Block::name)
       .def_readonly("offset", &Block::offset)
@@ -82,20 +125,29 @@ void bind_routing(py::module_& module) {
       .def_readonly("blocks", &Route::blocks)
       .def_property_readonly("role", [](const Route& r) { return to_string(r.role); })
       .def_property_readonly("norm", [](const Route& r) { return to_string(r.norm); })
+      .def_property_readonly("kind", [](const Route& r) { return to_string(r.kind); })
       .def_readonly("radius", &Route::radius)
+      .def_readonly("lr", &Route::lr)
       .def_readonly("why", &Route::why)
-      .def_readonly("tied_to", &Route::tied_to);
+      .def_readonly("tied_to", &Route::tied_to)
+      .def_property_readonly("python_norm", &python_norm)
+      .def("renamed", &renamed, py::arg("name"));
   py::class_<Routing>(module, "Routing")
+      .def(py::init([](std::vector<Route> routes, std::vector<std::string> warnings) {
+             return Routing{.routes = std::move(routes), .warnings = std::move(warnings)};
+           }),
+           py::arg("routes"), py::arg("warnings"))
       .def_readonly("routes", &Routing::routes)
       .def_readonly("warnings", &Routing::warnings)
-      .def("explain", &Routing::explain);
-  module.def("guess_kind", [](const std::string& name, const std::vector<Index>& dimensions) {
-    return to_string(detail::guess_kind(name, dimensions));
-  });
+      .def("explain", &Routing::explain)
+      .def("rename", &Routing::rename, py::arg("route"), py::arg("name"))
+      .def("add_ungrouped", &Routing::add_ungrouped, py::arg("name"), py::arg("dimensions"));
+  module.def("kinds_of", &kinds_of_modules, py::arg("parameters"));
+  module.def("is_module_type", &is_module_type, py::arg("type"));
   module.def("route", &route_parameters, py::arg("parameters"), py::kw_only(),
              py::arg("rules") = std::vector<std::pair<std::string, Assignment>>{},
              py::arg("radii") = std::map<std::string, double>{}, py::arg("solver") = "exact",
-             py::arg("grad_clip") = 0.0);
+             py::arg("grad_clip") = 0.0, py::arg("method") = nullptr);
 }
 
 }  // namespace normball::python

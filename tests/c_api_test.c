@@ -192,6 +192,150 @@ static void test_set_lr(void) {
   normball_destroy(optimizer);
 }
 
+static void test_set_alpha_and_rho(void) {
+  const normball_layer layer = {.dimensions = three, .rank = 1, .norm = "sign", .radius = 1};
+  const normball_options options = options_of(0.5, 1);
+  normball_optimizer* optimizer = create("ggnc", NORMBALL_F64, &layer, 1, &options);
+  double x[] = {0, 0, 0}, g[] = {1, -1, 0};
+  void *weights[] = {x}, *gradients[] = {g};
+  normball_report report;
+  CHECK(normball_set_alpha(optimizer, 0.5) == NORMBALL_OK);
+  CHECK(normball_set_rho(optimizer, 4) == NORMBALL_OK);
+  /* d = g / 2, s = 1 < rho: lr stays, so gamma is 0.5 / 4. */
+  CHECK(normball_step(optimizer, weights, gradients, &report) == NORMBALL_OK);
+  CHECK(report.pairing == 1 && report.eta == 1 && report.gamma == 0.125 && report.clipped == 0);
+  CHECK(x[0] == -0.125 && x[1] == 0.125 && x[2] == 0);
+  CHECK_INVALID(normball_set_alpha(optimizer, 0), "alpha must be in (0, 1], got 0");
+  CHECK_INVALID(normball_set_alpha(NULL, 0.5), "optimizer must not be null");
+  CHECK_INVALID(normball_set_rho(optimizer, -2), "rho must be positive and finite, got -2");
+  CHECK_INVALID(normball_set_rho(NULL, 1), "optimizer must not be null");
+  CHECK(normball_step(optimizer, weights, gradients, &report) == NORMBALL_OK);
+  CHECK(report.pairing == 1.5 && report.gamma == 0.125); /* neither was changed */
+  normball_destroy(optimizer);
+
+  optimizer = create("scion", NORMBALL_F64, &layer, 1, &options);
+  CHECK_INVALID(normball_set_rho(optimizer, 2), "the rule 'normalized' does not clip");
+  CHECK(normball_step(optimizer, weights, gradients, &report) == NORMBALL_OK);
+  CHECK(report.eta == 1 && report.clipped == 0);
+  normball_destroy(optimizer);
+}
+
+static void test_layer_reports(void) {
+  const normball_layer layers[] = {
+      matrix_layer(two_by_two, "spectral"),
+      {.name = "b", .dimensions = three, .rank = 1, .norm = "sign", .radius = 2}};
+  normball_options options = options_of(0.5, 1);
+  options.report_weight_norms = 1;
+  normball_optimizer* optimizer = create("clipped_scion", NORMBALL_F64, layers, 2, &options);
+  double w[] = {0.5, 0, 0, -0.25}, b[] = {1, 0, -1}, gw[] = {3, 0, 0, 4}, gb[] = {1, 2, -3};
+  void *weights[] = {w, b}, *gradients[] = {gw, gb};
+  normball_report report;
+  normball_layer_report layer;
+  CHECK(normball_get_layer_report(optimizer, 0, &layer) == NORMBALL_OK);
+  CHECK(strcmp(layer.name, "layer0") == 0 && layer.pairing == 0);
+  CHECK(normball_step(optimizer, weights, gradients, &report) == NORMBALL_OK);
+  CHECK(normball_get_layer_report(optimizer, 0, &layer) == NORMBALL_OK);
+  CHECK(near(layer.dual_norm, 7, 1e-14) && near(layer.pairing, 7 + 1.5 - 1, 1e-14));
+  CHECK(near(layer.weight_norm, 0.5, 1e-14));
+  const double first = layer.pairing;
+  CHECK(normball_get_layer_report(optimizer, 1, &layer) == NORMBALL_OK);
+  CHECK(strcmp(layer.name, "b") == 0 && near(layer.dual_norm, 12, 1e-14));
+  CHECK(near(layer.pairing, 12 + 1 + 3, 1e-14) && near(layer.weight_norm, 0.5, 1e-14));
+  CHECK(near(first + layer.pairing, report.pairing, 1e-14));
+  CHECK_INVALID(normball_get_layer_report(optimizer, 2, &layer), "layer must be below 2, got 2");
+  CHECK_INVALID(normball_get_layer_report(optimizer, 0, NULL), "report must not be null");
+  CHECK_INVALID(normball_get_layer_report(NULL, 0, &layer), "optimizer must not be null");
+  normball_destroy(optimizer);
+}
+
+/* A weight outside its ball, opposite to the gradient: s < 0, and the clipped step stands still
+ * until the weight is scaled. */
+static void test_the_way_into_the_ball(void) {
+  const normball_layer layer = {.dimensions = three, .rank = 1, .norm = "sign", .radius = 2};
+  const normball_options options = options_of(0.5, 1);
+  normball_optimizer* optimizer = create("clipped_scion", NORMBALL_F64, &layer, 1, &options);
+  double x[] = {-8, -8, 0}, g[] = {1, 1, 1}, before = 0;
+  void *weights[] = {x}, *gradients[] = {g}, *nothing[] = {NULL};
+  normball_report report;
+  CHECK(normball_step(optimizer, weights, gradients, &report) == NORMBALL_OK);
+  CHECK(report.stalled == 1 && report.eta == 0 && report.pairing == -10 && x[0] == -8);
+  CHECK(normball_scale_into_balls(optimizer, weights, &before) == NORMBALL_OK);
+  CHECK(before == 4 && x[0] == -2 && x[1] == -2 && x[2] == 0);
+  CHECK(normball_scale_into_balls(optimizer, weights, NULL) == NORMBALL_OK && x[0] == -2);
+  CHECK(normball_step(optimizer, weights, gradients, &report) == NORMBALL_OK);
+  CHECK(report.stalled == 0 && report.pairing == 2 && report.eta == 1 && x[2] == -1);
+  x[1] = NAN;
+  CHECK_FAILS(normball_scale_into_balls(optimizer, weights, NULL), NORMBALL_NON_FINITE, "is nan");
+  CHECK_FAILS(normball_step(optimizer, weights, gradients, NULL), NORMBALL_NON_FINITE,
+              "the weight of 'layer0' has an entry that is not finite");
+  CHECK_INVALID(normball_scale_into_balls(NULL, weights, NULL), "optimizer must not be null");
+  CHECK_INVALID(normball_scale_into_balls(optimizer, NULL, NULL), "weights must not be null");
+  CHECK_INVALID(normball_scale_into_balls(optimizer, nothing, NULL), "weight has null data");
+  normball_destroy(optimizer);
+}
+
+/* Programs compiled with a shorter or a longer form of the structures. */
+static void test_structures_may_grow(void) {
+  struct longer_layer {
+    normball_layer known;
+    double later;
+  } layers[] = {{.known = {.dimensions = three, .rank = 1, .norm = "sign", .radius = 1}},
+                {.known = {.name = "second", .dimensions = three, .rank = 1, .radius = 1}}};
+  struct {
+    normball_options known;
+    int later;
+  } options;
+  memset(&options, 0, sizeof options);
+  options.known = options_of(0.5, 1);
+  options.known.struct_size = sizeof options;
+  options.known.layer_size = sizeof layers[0];
+  struct {
+    normball_report known;
+    double later, beyond;
+  } report = {.later = 7, .beyond = 8};
+  options.known.report_size = sizeof report - sizeof report.beyond;
+  normball_optimizer* optimizer = create("ggnc", NORMBALL_F32, &layers[0].known, 2, &options.known);
+  float x[] = {0, 0, 0}, y[] = {0, 0, 0}, g[] = {1, -1, 0};
+  void *weights[] = {x, y}, *gradients[] = {g, NULL};
+  CHECK(normball_step(optimizer, weights, gradients, &report.known) == NORMBALL_OK);
+  CHECK(report.known.pairing == 2 && report.later == 0 && report.beyond == 8);
+  normball_layer_report second;
+  CHECK(normball_get_layer_report(optimizer, 1, &second) == NORMBALL_OK);
+  CHECK(strcmp(second.name, "second") == 0);
+  normball_destroy(optimizer);
+
+  options.later = 1; /* a field that this library does not know is used */
+  CHECK_INVALID(
+      normball_create("ggnc", NORMBALL_F32, &layers[0].known, 2, &options.known, &optimizer),
+      "the program uses a field that version 0.1.0 of the library does not know");
+  options.later = 0;
+  layers[1].later = 1;
+  CHECK_INVALID(
+      normball_create("ggnc", NORMBALL_F32, &layers[0].known, 2, &options.known, &optimizer),
+      "options.layer_size");
+  normball_options zero = {0};
+  CHECK_INVALID(normball_create("ggnc", NORMBALL_F32, &layers[0].known, 1, &zero, &optimizer),
+                "normball_default_options()");
+  zero = options_of(0.5, 1);
+  zero.report_size = 1;
+  CHECK_INVALID(normball_create("ggnc", NORMBALL_F32, &layers[0].known, 1, &zero, &optimizer),
+                "options.report_size is 1");
+}
+
+static void test_a_step_without_gradients_is_none(void) {
+  const normball_layer layer = {.dimensions = three, .rank = 1, .norm = "sign", .radius = 1};
+  const normball_options options = options_of(0.5, 1);
+  normball_optimizer* optimizer = create("scion", NORMBALL_F32, &layer, 1, &options);
+  float x[] = {1, 1, 1};
+  void *weights[] = {x}, *gradients[] = {NULL};
+  normball_report report;
+  int64_t steps = 9;
+  CHECK(normball_step(optimizer, weights, gradients, &report) == NORMBALL_OK);
+  CHECK(report.skipped == 1 && report.eta == 0 && x[0] == 1);
+  CHECK(normball_get_steps(optimizer, &steps) == NORMBALL_OK && steps == 0);
+  normball_destroy(optimizer);
+}
+
 static void test_a_null_gradient_leaves_its_layer_out(void) {
   const normball_layer layers[] = {matrix_layer(two_by_two, "sign(unit)"),
                                    {.dimensions = three, .rank = 1, .norm = "sign", .radius = 3}};
@@ -380,7 +524,8 @@ static void test_an_overflow_does_not_end_the_optimizer(void) {
   double x[] = {1, 2, 3}, g[] = {DBL_MAX, DBL_MAX, DBL_MAX};
   void* weights[] = {x};
   void* gradients[] = {g};
-  CHECK_INVALID(normball_step(optimizer, weights, gradients, NULL), "gamma eta must be finite");
+  CHECK_FAILS(normball_step(optimizer, weights, gradients, NULL), NORMBALL_NON_FINITE,
+              "s is not finite, because of the pairing of 'layer0'");
   CHECK(x[0] == 1 && x[1] == 2 && x[2] == 3);
   g[0] = g[1] = g[2] = 1;
   CHECK(normball_step(optimizer, weights, gradients, NULL) == NORMBALL_OK);
@@ -456,7 +601,10 @@ static void test_create_refuses(void) {
   bad = options;
   bad.threads = -1;
   CHECK_INVALID(normball_create("ggnc", NORMBALL_F32, &good, 1, &bad, &out),
-                "threads must not be negative, got -1");
+                "threads must be from 0 (OpenMP's default) to 4096, got -1");
+  bad.threads = 100000;
+  CHECK_INVALID(normball_create("ggnc", NORMBALL_F32, &good, 1, &bad, &out),
+                "threads must be from 0 (OpenMP's default) to 4096, got 100000");
   CHECK_INVALID(normball_create("s3cg", NORMBALL_F32, &good, 1, &options, &out),
                 "'s3cg' needs beta");
   CHECK_INVALID(normball_create("adaptive_sd", NORMBALL_F32, &good, 1, &options, &out),
@@ -519,6 +667,26 @@ static void test_single_norms(void) {
   CHECK(normball_norm("spectral", NORMBALL_F64, NULL, 0, 0, &value) == NORMBALL_OK && value == 0);
 }
 
+/* NaN wins over infinity, in every norm and its dual; an LMO of such a matrix is refused. */
+static void test_norms_of_what_is_not_finite(void) {
+  const char* norms[] = {"spectral", "sign", "row", "col", "rms", "euclidean"};
+  for (int i = 0; i < 6; ++i) {
+    double x[] = {1, 2, INFINITY, 4, 5, 6}, out[6], value = 0;
+    float y[] = {1, 2, -INFINITY, 4, 5, 6};
+    CHECK(normball_norm(norms[i], NORMBALL_F64, x, 2, 3, &value) == NORMBALL_OK);
+    CHECK(isinf(value) && value > 0);
+    CHECK(normball_dual_norm(norms[i], NORMBALL_F32, y, 2, 3, &value) == NORMBALL_OK);
+    CHECK(isinf(value) && value > 0);
+    x[4] = NAN;
+    y[0] = NAN;
+    CHECK(normball_dual_norm(norms[i], NORMBALL_F64, x, 2, 3, &value) == NORMBALL_OK);
+    CHECK(isnan(value));
+    CHECK(normball_norm(norms[i], NORMBALL_F32, y, 2, 3, &value) == NORMBALL_OK);
+    CHECK(isnan(value));
+    CHECK_INVALID(normball_lmo(norms[i], NORMBALL_F64, x, 2, 3, out, NULL), "not finite");
+  }
+}
+
 static void test_single_norms_refuse(void) {
   const normball_dtype bad_dtype = -1;
   double d[] = {1, 2}, out[2], value = 0;
@@ -532,6 +700,8 @@ static void test_single_norms_refuse(void) {
   CHECK_INVALID(normball_norm("sign", NORMBALL_F64, d, 1, 2, NULL), "value must not be null");
   CHECK_INVALID(normball_norm("sign", NORMBALL_F64, NULL, 1, 2, &value), "null data");
   CHECK_INVALID(normball_norm("sign", bad_dtype, d, 1, 2, &value), "dtype must be");
+  CHECK_INVALID(normball_norm("sign", NORMBALL_F64, d, (int64_t)1 << 40, (int64_t)1 << 40, &value),
+                "too large");
   CHECK_INVALID(normball_norm("l2", NORMBALL_F64, d, 1, 2, &value), "unknown norm 'l2'");
   CHECK_INVALID(normball_dual_norm(NULL, NORMBALL_F64, d, 1, 2, &value), "norm must not be null");
   CHECK_INVALID(normball_dual_norm("sign", NORMBALL_F64, d, 1, 2, NULL), "value must not be null");
@@ -546,6 +716,11 @@ int main(void) {
   test_clipped_scion_is_its_formula();
   test_other_methods_by_name();
   test_set_lr();
+  test_set_alpha_and_rho();
+  test_layer_reports();
+  test_the_way_into_the_ball();
+  test_structures_may_grow();
+  test_a_step_without_gradients_is_none();
   test_a_null_gradient_leaves_its_layer_out();
   test_light_mode_takes_the_same_steps();
   test_overwritten_gradients_give_the_same_steps();
@@ -555,6 +730,7 @@ int main(void) {
   test_create_refuses();
   test_steps_and_state_refuse_null();
   test_single_norms();
+  test_norms_of_what_is_not_finite();
   test_single_norms_refuse();
   printf("%d passed, %d failed\n", passed, failed);
   return failed == 0 ? 0 : 1;

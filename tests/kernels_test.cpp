@@ -92,10 +92,13 @@ TYPED_TEST(KernelVariants, AgreeWithPlainLoopsAtEveryLength) {
       k->scale(out.data(), -2.5, n);
       check(out, [](double u, double) { return -2.5 * u; });
       out = start;
-      k->blend(out.data(), b, 0.3, n);
+      k->blend(out.data(), out.data(), b, 0.3, n);
       check(out, [](double u, double v) { return 0.3 * v + 0.7 * u; });
+      std::vector<T> apart(start.size());
+      k->blend(apart.data(), start.data(), b, 0.3, n);
+      EXPECT_EQ(apart, out);  // bit for bit: the optimizer computes an average twice
       out = start;
-      k->blend(out.data(), b, 1, n);
+      k->blend(out.data(), out.data(), b, 1, n);
       EXPECT_EQ(out, std::vector<T>(b, b + n));
       out = start;
       k->add_scaled(out.data(), 0.5, b, 2, 0.25, n);

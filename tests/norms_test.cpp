@@ -3,6 +3,7 @@
 #include <limits>
 #include <sstream>
 
+#include "normball/kernels.h"
 #include "testing.h"
 
 namespace normball::testing {
@@ -345,6 +346,114 @@ TEST(Norms, AUsersNormNeedsOnlyItsLmo) {
   EXPECT_EQ(norm, Norm(norm));
   EXPECT_NE(norm, Norm(Custom{std::make_shared<Nuclear>()}));
   expect_invalid([&] { normball::norm(norm, u.view()); }, {"[NormOracle::norm]", "nuclear"});
+}
+
+// A user's norm that would say 1 of anything.
+struct AlwaysOne final : NormOracle {
+  void lmo(ConstMatrixView<double>, MatrixView<double> out) const override {
+    for (Index i = 0; i < out.rows; ++i) std::fill_n(out.row(i), out.cols, 0.0);
+  }
+  double norm(ConstMatrixView<double>) const override { return 1; }
+};
+
+template <class T>
+void expect_nonfinite_norms() {
+  std::vector<Norm> norms = {Custom{std::make_shared<AlwaysOne>()}};
+  for (const char* text : {"spectral", "spectral(solver=svd)", "spectral(transposed)", "sign",
+                           "row", "col", "row(transposed)", "rms", "euclidean", "auto"}) {
+    norms.push_back(parse_norm(text));
+  }
+  constexpr T nan = std::numeric_limits<T>::quiet_NaN(), inf = std::numeric_limits<T>::infinity();
+  Random random(1);
+  for (const auto& n : norms) {
+    for (const auto& [rows, cols] : {std::pair<Index, Index>{1, 1}, {5, 1}, {1, 40}, {33, 50}}) {
+      for (const Index padding : {0, 3}) {
+        auto x = gaussian<T>(rows, cols, random, 1, padding);
+        const auto any = [&] {
+          return static_cast<Index>(random.below(static_cast<std::uint64_t>(rows * cols)));
+        };
+        const Index bad = any();
+        x(bad / cols, bad % cols) = random.below(2) ? inf : -inf;
+        EXPECT_EQ(norm(n, x.view()), HUGE_VAL) << n << " " << rows << "x" << cols;
+        EXPECT_EQ(dual_norm(n, x.view()), HUGE_VAL) << n << " " << rows << "x" << cols;
+        const Index worse = any();
+        x(worse / cols, worse % cols) = nan;
+        EXPECT_TRUE(std::isnan(norm(n, x.view()))) << n << " " << rows << "x" << cols;
+        EXPECT_TRUE(std::isnan(dual_norm(n, x.view()))) << n << " " << rows << "x" << cols;
+        Matrix<T> out(rows, cols);
+        expect_invalid([&] { lmo(n, x.view(), out.view()); }, {"[lmo]", "not finite"});
+        expect_invalid([&] { sharp(n, x.view(), out.view()); }, {"[sharp]", "not finite"});
+      }
+    }
+  }
+}
+
+TEST(NonFiniteNorms, AreNanOrElseInfinityInEveryNorm) {
+  expect_nonfinite_norms<float>();
+  expect_nonfinite_norms<double>();
+}
+
+TEST(NonFiniteNorms, PassThroughProducts) {
+  const double nan = std::nan("");
+  for (const auto combination : {Combination::Max, Combination::Sum, Combination::L2}) {
+    std::vector<double> weights(3);
+    for (const auto& values : {std::vector<double>{1, nan, 2}, {nan, 1, 2}, {1, 2, nan}}) {
+      EXPECT_TRUE(std::isnan(combine_norms(combination, values)));
+      EXPECT_TRUE(std::isnan(combine_duals(combination, values, weights)));
+    }
+    EXPECT_EQ(combine_norms(combination, std::vector<double>{1, HUGE_VAL, 2}), HUGE_VAL);
+  }
+  EXPECT_TRUE(std::isnan(l2_norm(&nan, 1)));
+}
+
+TEST(Shapes, AKernelCountsTheProductOfItsSides) {
+  const std::vector<Index> dimensions = {8, 2, 3, 5};
+  const Shape shape = flatten(dimensions);
+  EXPECT_EQ(shape, (Shape{.rows = 8, .cols = 30, .kernel = 15, .rank = 4}));
+  EXPECT_NEAR(resolve(Spectral{}, shape).scale, std::sqrt(8.0 / 2) / 15, 1e-15);
+}
+
+TEST(Shapes, AreValidatedWhereverTheyEnter) {
+  constexpr Index huge = Index{1} << 40;
+  const std::vector<std::pair<Shape, std::vector<std::string>>> bad = {
+      {{.rows = -4, .cols = 7}, {"must not be negative", "-4"}},
+      {{.rows = 4, .cols = -7}, {"must not be negative", "-7"}},
+      {{.rows = 4, .cols = 7, .rank = -1}, {"must not be negative", "-1"}},
+      {{.rows = 4, .cols = 7, .kernel = 0}, {"kernel 0", "at least 1"}},
+      {{.rows = 4, .cols = 7, .kernel = -1}, {"kernel -1", "at least 1"}},
+      {{.rows = 4, .cols = 7, .kernel = 3}, {"kernel 3", "cols 7", "divide"}},
+      {{.rows = huge, .cols = huge}, {"too large"}},
+      {{.rows = INT64_MAX, .cols = 2}, {"too large"}}};
+  Random random(1);
+  for (const auto& [shape, parts] : bad) {
+    expect_invalid([&, &s = shape] { validate(s); }, parts);
+    for (const Norm& n : {Norm(Auto{}), Norm(Sign{}), Norm(Rms{}), Norm(RowNorm{})}) {
+      expect_invalid([&, &s = shape] { resolve(n, s); }, parts);
+      expect_invalid(
+          [&, &s = shape] {
+            Optimizer<float>(scion(0.1, 1), {{.name = "w", .shape = s, .norm = n}});
+          },
+          parts);
+      expect_invalid([&, &s = shape] { ProductNorm({{.name = "w", .shape = s, .norm = n}}); },
+                     {"'w'"});
+      Matrix<float> x(4, 7), out(4, 7);
+      for (const int rank : {1, 2}) {
+        Shape s = shape;
+        if (s.rank >= 0) s.rank = rank;
+        expect_invalid([&] { lmo(n, x.view(), out.view(), &s); }, {"]"});
+        expect_invalid([&] { norm(n, x.view(), &s); }, {"]"});
+        expect_invalid([&] { dual_norm(n, x.view(), &s); }, {"]"});
+        expect_invalid([&] { initialize(n, s, 1, x.view(), random); }, {"]"});
+        expect_invalid([&] { sample_sphere(n, s, 1, x.view(), random); }, {"]"});
+      }
+    }
+  }
+  float one = 1;
+  for (const MatrixView<float> view :
+       {MatrixView<float>(&one, huge, huge), {&one, 3, 1, INT64_MAX / 2}, {&one, 1, INT64_MAX}}) {
+    expect_invalid([&] { norm(Norm(Sign{}), view); }, {"[norm]", "too large"});
+    expect_invalid([&] { lmo(Norm(Sign{}), view, view); }, {"[lmo]", "too large"});
+  }
 }
 
 TEST(NormErrors, NameFunctionValueAndWhatIsAllowed) {

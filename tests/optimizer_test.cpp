@@ -1,6 +1,8 @@
 #include "normball/optimizer.h"
 
+#include <atomic>
 #include <limits>
+#include <type_traits>
 
 #include "model.h"
 
@@ -385,26 +387,403 @@ TEST(TwoPasses, KeepTheirOrder) {
   expect_invalid([&] { optimizer.apply(-1); }, {"[Optimizer::apply]", "negative"});
 }
 
-// s belongs to the averaged gradient: micro-batches or replicas do not change it.
-TEST(Optimizer, PairingDoesNotDependOnHowTheGradientWasAveraged) {
-  Random random(9);
-  Net whole(every_norm());
-  std::vector<Net> replicas(4, Net(every_norm()));
-  for (auto& replica : replicas) replica.new_gradients(random);
-  for (size_t l = 0; l < whole.layers.size(); ++l) {
-    for (size_t i = 0; i < whole.gradients[l].data.size(); ++i) {
-      double sum = 0;
-      for (const auto& replica : replicas) sum += replica.gradients[l].data[i];
-      whole.gradients[l].data[i] = sum / 4;
+// A user's Euclidean norm that can be told to fail.
+struct Moody final : NormOracle {
+  enum Mood { Good, Throws, Nan, Infinite, NormThrows, NormNan };
+  mutable std::atomic<Mood> mood = Good;
+
+  void lmo(ConstMatrixView<double> d, MatrixView<double> out) const override {
+    normball::lmo(Norm(Euclidean{}), d, out);
+    if (mood == Throws) throw std::runtime_error("the oracle is out");
+    if (mood == Nan) out(0, 0) = std::nan("");
+    if (mood == Infinite) out(0, 0) = HUGE_VAL;
+  }
+  double norm(ConstMatrixView<double> x) const override {
+    if (mood == NormThrows) throw std::runtime_error("the norm is out");
+    return mood == NormNan ? std::nan("") : normball::norm(Norm(Euclidean{}), x);
+  }
+};
+
+// A model with a moody layer among others of every kind: pieces, averages in the caller's memory,
+// a basis.
+struct Fragile {
+  std::shared_ptr<Moody> oracle = std::make_shared<Moody>();
+  Net net;
+  Execution execution;
+  std::vector<Matrix<double>> averages = {};
+  Optimizer<double> optimizer;
+  Random random{11};
+
+  Fragile(const Method& method, Execution execution_, bool with_oracle = true)
+      : net(start(with_oracle)), execution(execution_), optimizer(method, use_oracle(), execution) {
+    for (const auto& layer : net.layers) {
+      averages.emplace_back(layer.shape.rows, layer.shape.cols);
     }
   }
-  const Method method = unconstrained_clipped_scion(0.1, 0.4, 30);
-  const auto expected = Optimizer<double>(method, whole.layers).step(whole.parameters());
-  for (auto& replica : replicas) {
-    replica.gradients = whole.gradients;
-    const auto report = Optimizer<double>(method, replica.layers).step(replica.parameters());
-    EXPECT_EQ(report.pairing, expected.pairing);
-    EXPECT_EQ(report.eta, expected.eta);
+
+  // Made once: random numbers would take most of the tests' time.
+  static const Net& start(bool with_oracle) {
+    static const Net with = make(true), without = make(false);
+    return with_oracle ? with : without;
+  }
+  static Net make(bool with_oracle) {
+    auto layers = every_norm();
+    layers.push_back({.name = "low",
+                      .shape = {.rows = 9, .cols = 7},
+                      .norm = parse_norm("spectral(solver=power(rank=2))")});
+    if (with_oracle) {
+      layers.insert(layers.begin() + 2, {.name = "moody", .shape = {.rows = 6, .cols = 5}});
+    }
+    layers.push_back({.name = "pieces", .shape = {.rows = 132, .cols = 1000}, .norm = ColNorm{}});
+    Net net(layers);
+    Random random(5);
+    net.move_into_ball(random);
+    for (auto& g : net.gradients) g.data.assign(g.data.size(), 0.0);
+    return net;
+  }
+  const std::vector<Layer>& use_oracle() {
+    if (net.layers[2].name == "moody") net.layers[2].norm = Custom{oracle};
+    return net.layers;
+  }
+
+  std::vector<Parameter<double>> parameters() {
+    auto result = net.parameters();
+    for (size_t l = 0; execution.external_momentum && l < result.size(); ++l) {
+      result[l].momentum = averages[l].view();
+    }
+    return result;
+  }
+
+  // In light form the buffer holds the average: gradients are added to it.
+  void new_gradients() {
+    for (auto& gradient : net.gradients) {
+      for (auto& entry : gradient.data)
+        entry = (execution.light ? entry : 0) + random.uniform() - 0.5;
+    }
+  }
+
+  // All that outlasts a step.
+  std::vector<std::vector<double>> snapshot() {
+    std::vector<std::vector<double>> result;
+    for (const auto& weight : net.weights) result.push_back(weight.data);
+    for (const auto& average : averages) result.push_back(average.data);
+    for (const auto& [name, view] : optimizer.state()) {
+      result.emplace_back(view.data, view.data + view.size());
+    }
+    if (!execution.overwrite_gradients) {
+      for (const auto& gradient : net.gradients) result.push_back(gradient.data);
+    }
+    result.push_back({static_cast<double>(optimizer.steps_taken())});
+    return result;
+  }
+};
+
+const std::vector<Execution>& every_execution() {
+  static const std::vector<Execution> all = {
+      {.threads = 1},
+      {.threads = 2},
+      {.threads = 2, .overwrite_gradients = true},
+      {.threads = 2, .light = true},
+      {.threads = 2, .external_momentum = true},
+      {.threads = 1, .overwrite_gradients = true, .external_momentum = true}};
+  return all;
+}
+
+// fail(model) makes one step fail and heals the model; what follows must be as if it never was.
+template <class Fail>
+void expect_untouched(const Method& method, Execution execution, bool with_oracle,
+                      const Fail& fail) {
+  Fragile model(method, execution, with_oracle), peer(method, execution, with_oracle);
+  for (int k = 0; k < 4; ++k) {
+    model.new_gradients();
+    peer.new_gradients();
+    if (k != 1) {
+      const auto gradients = model.net.gradients;
+      const auto before = model.snapshot();
+      fail(model);
+      EXPECT_TRUE(model.snapshot() == before) << "step " << k;
+      model.net.gradients = gradients;
+    }
+    model.optimizer.step(model.parameters());
+    peer.optimizer.step(peer.parameters());
+    EXPECT_TRUE(model.snapshot() == peer.snapshot()) << "step " << k;
+  }
+}
+
+std::vector<Method> failing_methods() {
+  return {unconstrained_clipped_scion(0.1, 0.3, 20), clipped_scion(0.1, 0.3, 5),
+          clipped_scion(0.5, 0.3, 1, ShortStepForm::ByNorm), scion(0.1, 1)};
+}
+
+TEST(AllOrNothing, AUsersNormThatThrows) {
+  for (const auto& method : failing_methods()) {
+    for (const auto& execution : every_execution()) {
+      const auto fail_in = [](Moody::Mood mood, const char* text) {
+        return [=](Fragile& model) {
+          model.oracle->mood = mood;
+          try {
+            model.optimizer.step(model.parameters());
+            ADD_FAILURE() << "no exception";
+          } catch (const std::runtime_error& error) {
+            EXPECT_STREQ(error.what(), text);
+          }
+          EXPECT_THROW(model.optimizer.prepare(model.parameters()), std::runtime_error);
+          model.optimizer.abandon();
+          model.oracle->mood = Moody::Good;
+        };
+      };
+      expect_untouched(method, execution, true, fail_in(Moody::Throws, "the oracle is out"));
+      if (needs_direction_norm(method.rule) && !execution.overwrite_gradients) {
+        expect_untouched(method, execution, true, fail_in(Moody::NormThrows, "the norm is out"));
+      }
+    }
+  }
+}
+
+TEST(AllOrNothing, AUsersNormThatIsNotFinite) {
+  for (const auto& method : failing_methods()) {
+    for (auto execution : every_execution()) {
+      for (const bool skip : {false, true}) {
+        execution.nonfinite = skip ? NonFinite::Skip : NonFinite::Throw;
+        for (const auto mood : {Moody::Nan, Moody::Infinite}) {
+          expect_untouched(method, execution, true, [&](Fragile& model) {
+            model.oracle->mood = mood;
+            if (skip) {
+              const auto& report = model.optimizer.step(model.parameters());
+              EXPECT_TRUE(report.skipped);
+              EXPECT_EQ(report.nonfinite_layer, "moody");
+              EXPECT_EQ(report.eta, 0);
+            } else {
+              expect_error<NonFiniteError>([&] { model.optimizer.step(model.parameters()); },
+                                           {"[Optimizer::step]", "s is not finite", "'moody'"});
+            }
+            model.oracle->mood = Moody::Good;
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST(AllOrNothing, WeightsThatAreNotFinite) {
+  const size_t count = Fragile(scion(0.1, 1), {}).net.layers.size();
+  for (const auto& method : failing_methods()) {
+    if (!method.constrained) continue;
+    for (auto execution : every_execution()) {
+      for (size_t l = 0; l < count; ++l) {
+        const bool skip = l % 2 == 0;
+        execution.nonfinite = skip ? NonFinite::Skip : NonFinite::Throw;
+        Fragile model(method, execution);
+        model.new_gradients();
+        model.optimizer.step(model.parameters());
+        model.new_gradients();
+        auto& entry = model.net.weights[l].data[3];
+        const double good = entry;
+        entry = l % 3 == 0 ? std::nan("") : HUGE_VAL;
+        auto before = model.snapshot();
+        if (skip) {
+          EXPECT_TRUE(model.optimizer.step(model.parameters()).skipped);
+        } else {
+          expect_error<NonFiniteError>(
+              [&] { model.optimizer.step(model.parameters()); },
+              {"[Optimizer::step]", "the weight of '" + model.net.layers[l].name + "'", "finite"});
+        }
+        entry = before[l][3] = good;
+        EXPECT_TRUE(model.snapshot() == before);
+        EXPECT_FALSE(model.optimizer.step(model.parameters()).skipped);
+      }
+    }
+  }
+}
+
+// Momenta of the caller's are not the optimizer's to trust.
+TEST(AllOrNothing, MomentaThatAreNotFinite) {
+  for (const bool overwrite : {false, true}) {
+    for (size_t l = 0; l < every_norm().size(); ++l) {
+      Fragile model(unconstrained_clipped_scion(0.1, 0.3, 20),
+                    {.overwrite_gradients = overwrite, .external_momentum = true}, false);
+      model.new_gradients();
+      model.averages[l].data[1] = HUGE_VAL;
+      const auto before = model.snapshot();
+      expect_error<NonFiniteError>(
+          [&] { model.optimizer.step(model.parameters()); },
+          {"[Optimizer::step]", "the momentum of '" + model.net.layers[l].name + "'"});
+      EXPECT_TRUE(model.snapshot() == before);
+    }
+  }
+}
+
+// Where directions are in the gradient buffers by the time, all averages have their gradients.
+TEST(AllOrNothing, OverwrittenGradientsAreInEveryAverage) {
+  Method method = unconstrained_clipped_scion(0.1, 0.3, 20);
+  method.rule = ShortStep{.rho = 20};  // asks for ‖v‖ when all directions are there
+  Fragile model(method, {.overwrite_gradients = true});
+  model.new_gradients();
+  const auto gradients = model.net.gradients;
+  const auto weights = model.net.weights;
+  const auto expect_taken = [&](double factor) {
+    const auto state = model.optimizer.state();
+    size_t l = 0;
+    for (const auto& [name, view] : state) {
+      if (!name.starts_with("momentum.")) continue;
+      for (Index i = 0; i < view.size(); ++i) {
+        const double g = gradients[l].data[static_cast<size_t>(i)];
+        ASSERT_NEAR(view.data[i], factor * g, 1e-15 * std::abs(g)) << name;
+      }
+      ++l;
+    }
+    EXPECT_EQ(l, gradients.size());
+    EXPECT_EQ(model.net.weights, weights);
+    EXPECT_EQ(model.optimizer.steps_taken(), 0);
+  };
+  model.optimizer.prepare(model.parameters());
+  model.optimizer.abandon();
+  expect_taken(0.3);
+  model.net.gradients = gradients;
+  model.oracle->mood = Moody::NormThrows;
+  EXPECT_THROW(model.optimizer.step(model.parameters()), std::runtime_error);
+  expect_taken(0.3 + 0.7 * 0.3);
+  model.net.gradients = gradients;
+  model.oracle->mood = Moody::NormNan;
+  EXPECT_THROW(model.optimizer.step(model.parameters()), NonFiniteError);
+  expect_taken(1 - 0.7 * 0.7 * 0.7);
+}
+
+TEST(AllOrNothing, AbandonedDirectionsLeaveNoTrace) {
+  for (const auto& method : failing_methods()) {
+    for (const auto& execution : every_execution()) {
+      if (execution.overwrite_gradients) continue;
+      expect_untouched(method, execution, true, [](Fragile& model) {
+        model.optimizer.prepare(model.parameters());
+        expect_invalid([&] { model.optimizer.apply(std::nan("")); }, {"[Optimizer::apply]"});
+        model.optimizer.abandon();
+      });
+    }
+  }
+}
+
+TEST(Optimizer, IsMovedAndNotCopied) {
+  static_assert(!std::is_copy_constructible_v<Optimizer<float>>);
+  static_assert(!std::is_copy_assignable_v<Optimizer<double>>);
+  static_assert(std::is_nothrow_move_constructible_v<Optimizer<float>>);
+  static_assert(std::is_nothrow_move_assignable_v<Optimizer<double>>);
+  for (const auto& execution : every_execution()) {
+    const Method method = clipped_scion(0.1, 0.3, 5);
+    Fragile moved(method, execution), peer(method, execution);
+    const auto step = [](Fragile& model, Optimizer<double>& optimizer) {
+      model.new_gradients();
+      optimizer.step(model.parameters());
+    };
+    step(moved, moved.optimizer);
+    step(peer, peer.optimizer);
+    const auto buffers = moved.optimizer.state();
+    Optimizer<double> other = std::move(moved.optimizer);
+    const auto parameters = moved.parameters();
+    expect_invalid([&] { moved.optimizer.step(parameters); }, {"[Optimizer::step]", "0 layers"});
+    EXPECT_TRUE(moved.optimizer.state().empty());
+    moved.optimizer.abandon();
+    for (size_t i = 0; i < buffers.size(); ++i) {  // a caller's views stay valid
+      EXPECT_EQ(other.state()[i].view.data, buffers[i].view.data);
+    }
+    step(moved, other);
+    step(peer, peer.optimizer);
+    moved.optimizer = std::move(other);
+    step(moved, moved.optimizer);
+    step(peer, peer.optimizer);
+    EXPECT_TRUE(moved.snapshot() == peer.snapshot());
+  }
+}
+
+TEST(Optimizer, AStepWithoutAnyGradientIsNone) {
+  Net net(every_norm());
+  for (const auto& execution : every_execution()) {
+    if (execution.external_momentum) continue;
+    Optimizer<double> optimizer(scion(0.1, 0.5), net.layers, execution);
+    std::vector<Parameter<double>> parameters;
+    for (auto& weight : net.weights) {
+      parameters.push_back(Parameter<double>::without_gradient(weight.view()));
+    }
+    const auto before = net.weights;
+    const auto& report = optimizer.step(parameters);
+    EXPECT_TRUE(report.skipped);
+    EXPECT_EQ(report.nonfinite_layer, "");
+    EXPECT_EQ(optimizer.steps_taken(), 0);
+    EXPECT_EQ(net.weights, before);
+    // A shard without gradients still takes part in the steps of the others.
+    optimizer.prepare(parameters);
+    optimizer.apply(1);
+    EXPECT_EQ(optimizer.steps_taken(), 1);
+  }
+}
+
+TEST(Report, ClippedIsSaidOnlyByRulesThatClip) {
+  for (const auto name : method_names()) {
+    Net net(every_norm());
+    const Method method =
+        make_method(name, {.lr = 0.1, .alpha = 1, .rho = 1e-3, .beta = 2, .l0 = 1, .l1 = 1});
+    const auto& report = Optimizer<double>(method, net.layers).step(net.parameters());
+    const bool clips =
+        name.find("clipped") != std::string::npos || name == "ggnc" || name == "s3cg";
+    EXPECT_EQ(report.clipped, clips) << name;
+  }
+}
+
+TEST(Constrained, WeightsOutsideAreReportedAndScaledIn) {
+  for (const auto combination : {Combination::Max, Combination::Sum, Combination::L2}) {
+    Net net(every_norm());
+    for (size_t l = 0; l < net.layers.size(); ++l) {
+      if (l == 2) continue;  // one layer is inside and stays as it is
+      for (auto& entry : net.weights[l].data) entry *= 100;
+    }
+    for (auto& entry : net.weights[2].data) entry *= 1e-3;
+    Method method = clipped_scion(0.5, 1, 1);
+    method.combination = combination;
+    Optimizer<double> optimizer(method, net.layers);
+    for (size_t l = 0; l < net.layers.size(); ++l) {  // downhill is outward
+      for (size_t i = 0; i < net.weights[l].data.size(); ++i) {
+        net.gradients[l].data[i] = -net.weights[l].data[i];
+      }
+    }
+    const auto before = net.weights;
+    EXPECT_TRUE(optimizer.step(net.parameters()).stalled);
+    EXPECT_EQ(net.weights, before);
+    const auto views = net.weight_views();
+    const auto size = [&] {
+      return ProductNorm(net.layers, combination).norm(std::span<const MatrixView<double>>(views));
+    };
+    const double outside = size();
+    EXPECT_EQ(optimizer.scale_into_balls(net.parameters()), outside);
+    EXPECT_NEAR(size(), 1, 1e-12);
+    for (size_t l = 0; l < net.layers.size(); ++l) {
+      const double own =
+          norm(net.layers[l].norm, Matrix<double>(before[l]).view(), &net.layers[l].shape) /
+          net.layers[l].radius;
+      const double factor = combination == Combination::Max ? std::min(1.0, 1 / own) : 1 / outside;
+      for (size_t i = 0; i < before[l].data.size(); ++i) {
+        ASSERT_NEAR(net.weights[l].data[i], factor * before[l].data[i],
+                    1e-12 * std::abs(before[l].data[i]));
+      }
+    }
+    Random random(3);
+    net.new_gradients(random);
+    EXPECT_FALSE(optimizer.step(net.parameters()).stalled);
+
+    net.weights[4].data[0] = std::nan("");
+    for (auto& entry : net.weights[0].data) entry *= 10;
+    const auto larger = net.weights[0];
+    expect_error<NonFiniteError>([&] { optimizer.scale_into_balls(net.parameters()); },
+                                 {"[Optimizer::scale_into_balls]", "'col'"});
+    EXPECT_EQ(net.weights[0], larger);
+  }
+}
+
+TEST(Report, WeightNormsOfDivergedWeightsAreNotFinite) {
+  Net net(every_norm());
+  for (auto& weight : net.weights) weight.data[1] = std::nan("");
+  Optimizer<double> optimizer(unconstrained_scion(0.1, 1), net.layers,
+                              {.report_weight_norms = true});
+  for (const auto& layer : optimizer.step(net.parameters()).layers) {
+    EXPECT_TRUE(std::isnan(layer.weight_norm));
   }
 }
 
@@ -507,7 +886,10 @@ TEST(OptimizerErrors, NameLayerValueAndWhatIsAllowed) {
   expect_invalid([&] { Opt(sd(-1), layers); }, {"[Method]", "lr", "-1"});
   expect_invalid([&] { Opt(sd(std::nan("")), layers); }, {"[Schedule]", "nan"});
   expect_invalid([&] { Opt(ggnc(0.1, std::nan("")), layers); }, {"[Clipped]", "rho", "nan"});
-  expect_invalid([&] { Opt(good, layers, {.threads = -1}); }, {"[Optimizer]", "threads", "-1"});
+  for (const int threads : {-1, 4097, 100000}) {
+    expect_invalid([&] { Opt(good, layers, {.threads = threads}); },
+                   {"[Optimizer]", "threads", "0", "4096", std::to_string(threads)});
+  }
   expect_invalid([&] { Opt(good, layers, {.overwrite_gradients = true, .light = true}); },
                  {"[Optimizer]", "light"});
   auto twice = layers;
@@ -535,10 +917,13 @@ TEST(OptimizerErrors, NameLayerValueAndWhatIsAllowed) {
   expect_invalid([&] { optimizer.step(parameters); }, {"[Optimizer::step]", "weight", "null"});
   EXPECT_EQ(optimizer.steps_taken(), 0);
 
-  Method decaying = unconstrained_scion(0.1, Schedule(1, LinearDecay{2}));
-  Opt ends(decaying, layers);
-  ends.step(net.parameters());
-  expect_invalid([&] { ends.step(net.parameters()); }, {"[Optimizer::step]", "alpha", "linear"});
+  // The average of step k needs alpha at k; in light form it is scaled for k + 1 already.
+  const Method decaying = unconstrained_scion(0.1, Schedule(1, LinearDecay{2}));
+  for (const bool light : {false, true}) {
+    Opt ends(decaying, layers, {.light = light});
+    for (int k = 0; k < (light ? 1 : 2); ++k) ends.step(net.parameters());
+    expect_invalid([&] { ends.step(net.parameters()); }, {"[Optimizer::step]", "alpha", "linear"});
+  }
 }
 
 }  // namespace

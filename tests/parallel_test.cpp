@@ -1,6 +1,8 @@
 #include "normball/parallel.h"
 
 #include <omp.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <numeric>
@@ -62,6 +64,43 @@ TEST(ParallelFor, ServesSeveralCallersAndNesting) {
   a.join();
   b.join();
   EXPECT_EQ(total, 2 * 20 * 10 * 3);
+}
+
+TEST(ParallelFor, DefaultThreadsHaveALimit) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(100000);
+  EXPECT_EQ(default_threads(), max_threads);
+  omp_set_num_threads(before);
+  EXPECT_EQ(default_threads(), before);
+}
+
+// OpenMP's team is gone in the child, which would wait for it for ever.
+TEST(ParallelFor, AForkedChildRunsOnOneThread) {
+  parallel_for(8, 2, [](Index, int) {});
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(20);
+    Random random(1);
+    const auto d = gaussian<double>(300, 300, random);
+    Matrix<double> out(300, 300);
+    lmo(Norm(Spectral{}), d.view(), out.view());
+    int visits = 0;
+    parallel_for(100, 2, [&](Index, int thread) { visits += thread == 0; });
+    _exit(visits == 100 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  std::atomic<int> others = 0;  // the parent still has its team
+  for (int round = 0; others == 0 && round < 10000; ++round) {
+    parallel_for(64, 2, [&](Index, int thread) {
+      others += thread;
+      std::this_thread::yield();
+    });
+  }
+  EXPECT_GT(others, 0);
 }
 
 }  // namespace

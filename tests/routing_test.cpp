@@ -321,17 +321,198 @@ TEST(RoutingWarning, ClippingTwice) {
   EXPECT_TRUE(warns(routing, {"clip_grad_norm", "rho"})) << routing.explain();
 }
 
+// What a model adds to the table changes no route.
 TEST(RoutingWarning, ParametersThatNoGroupHas) {
-  auto model = airbench();
-  model[0].in_group = false;
-  const Routing routing = route(model);
+  Infos model = {info("param0", {16, 8, 3}), info("param1", {4, 16})};
+  Routing routing = route(model);
+  const auto layers = routing.layers();
+  routing.rename(0, "conv.weight");
+  routing.rename(1, "fc.weight");
+  routing.add_ungrouped("whiten.weight", {24, 3, 2, 2});
   EXPECT_TRUE(warns(routing, {"'whiten.weight'", "no parameter group"})) << routing.explain();
-  EXPECT_TRUE(routing.routes[0].blocks.empty());
+  EXPECT_TRUE(warns(routing, {"'conv.weight'", "1-d convolution"})) << routing.explain();
+  EXPECT_TRUE(warns(routing, {"no output head", "'fc.weight'"})) << routing.explain();
+  EXPECT_TRUE(routing.routes[2].blocks.empty());
+  for (const auto* old : {"param0", "param1"}) {
+    EXPECT_EQ(routing.explain().find(old), std::string::npos) << routing.explain();
+  }
+  ASSERT_EQ(routing.layers().size(), layers.size());
+  for (size_t l = 0; l < layers.size(); ++l) {
+    EXPECT_EQ(routing.layers()[l].norm, layers[l].norm);
+    EXPECT_EQ(routing.layers()[l].radius, layers[l].radius);
+  }
 }
 
 TEST(RoutingWarning, NoOutputHead) {
   const Infos model = {info("0.weight", {8, 30}), info("2.weight", {4, 8})};
   EXPECT_TRUE(warns(route(model), {"no output head", "'2.weight'"}));
+}
+
+TEST(Routing, RulesGiveLrs) {
+  const Infos model = {info("a.weight", {4, 3}), info("head.weight", {2, 4})};
+  const Routing routing = route(model, {.rules = {{"*", {.lr = 0.5}}, {"a.*", {.lr = 0.125}}}});
+  EXPECT_EQ(routing.routes[0].lr, 0.125);
+  EXPECT_EQ(routing.routes[1].lr, 0.5);
+  EXPECT_EQ(find(routing, "a.weight").why, "matrix; lr 0.125 by rule 'a.*'");
+  EXPECT_EQ(route(model).routes[0].lr, std::nullopt);
+}
+
+// A method that is a choice of norm shows its norm, and refuses others.
+TEST(Routing, TheMethodsNormAndRadius) {
+  const auto options = [](std::vector<RoutingRule> rules) {
+    return RoutingOptions{.rules = rules,
+                          .method = "clipped_sign",
+                          .method_norm = Sign{.unit = true},
+                          .method_radius = 1};
+  };
+  const Routing routing = route(airbench(), options({}));
+  for (const auto& route : routing.routes) EXPECT_EQ(to_string(route.norm), "sign(unit)");
+  EXPECT_TRUE(routing.warnings.empty()) << routing.explain();
+  EXPECT_EQ(routing.routes[0].why, "the method 'clipped_sign'");
+  const auto refused = [&](const Assignment& then, const std::string& what) {
+    expect_invalid(
+        [&] {
+          route(airbench(), options({{"head.*", then}}));
+        },
+        {"[route]", "'clipped_sign'", what, "rule 'head.*'", "no effect"});
+  };
+  refused({.norm = RowNorm{}}, "norm");
+  refused({.role = Role::Hidden}, "norm");
+  refused({.radius = 2}, "radius");
+  auto radii_too = options({});
+  radii_too.radii = radii;
+  expect_invalid([&] { route(airbench(), radii_too); }, {"[route]", "radii"});
+}
+
+// name -> norm of a model of Linears (or other kinds) given as name, dimensions.
+Table norms_of(const Infos& model) {
+  Table got;
+  for (const auto& route : route(model).routes) got[route.name] = to_string(route.norm);
+  return got;
+}
+
+TEST(RoutingHeads, AreFoundByNameOrderAndWidth) {
+  const auto linear = [](std::string name, Index out, Index in) {
+    return info(std::move(name), {out, in}, Kind::Linear);
+  };
+  // The last, with a warning that says it is a guess.
+  const Infos mlp = {linear("0.weight", 64, 784), linear("2.weight", 64, 64),
+                     linear("4.weight", 10, 64)};
+  EXPECT_EQ(norms_of(mlp),
+            (Table{{"0.weight", "spectral"}, {"2.weight", "spectral"}, {"4.weight", "sign"}}));
+  EXPECT_TRUE(warns(route(mlp), {"'4.weight'", "output head", "'hidden'"}));
+  // Registered before the body, with and without a name.
+  for (const std::string name : {"head.weight", "a.weight"}) {
+    const Infos first = {linear(name, 10, 64), linear("b.weight", 64, 30),
+                         linear("c.weight", 64, 64)};
+    EXPECT_EQ(norms_of(first),
+              (Table{{name, "sign"}, {"b.weight", "spectral"}, {"c.weight", "spectral"}}));
+    EXPECT_EQ(route(first).warnings.empty(), name == "head.weight");
+  }
+  // Two heads.
+  for (const auto& [a, b] :
+       {std::pair("policy.weight", "value.weight"), std::pair("p.weight", "v.weight"),
+        std::pair("heads.0.weight", "heads.1.weight"),
+        std::pair("value_head.weight", "policy_head.weight")}) {
+    const Infos two = {info("conv.weight", {8, 1, 3, 3}, Kind::Conv), linear("body.weight", 64, 30),
+                       linear(a, 4, 64), linear(b, 1, 64)};
+    EXPECT_EQ(norms_of(two), (Table{{"conv.weight", "spectral(input)"},
+                                    {"body.weight", "spectral"},
+                                    {a, "sign"},
+                                    {b, "sign"}}));
+  }
+  // The value of attention is none, and neither is a layer called fc whose output is used.
+  const Infos attention = {
+      linear("query.weight", 8, 64),         linear("key.weight", 8, 64),
+      linear("value.weight", 12, 64),        linear("fc.weight", 64, 12),
+      linear("classifier.0.weight", 64, 64), linear("classifier.2.weight", 5, 64)};
+  auto expected = norms_of(attention);
+  for (auto& [name, norm] : expected) norm = name == "classifier.2.weight" ? "sign" : "spectral";
+  EXPECT_EQ(norms_of(attention), expected);
+  // A residual stream without a head: the embedding is taken as tied.
+  const Infos stream = {info("wte.weight", {500, 16}, Kind::Embedding),
+                        linear("h.0.qkv.weight", 48, 16), linear("h.0.proj.weight", 16, 16),
+                        linear("h.0.up.weight", 64, 16), linear("h.0.down.weight", 16, 64)};
+  EXPECT_EQ(norms_of(stream).at("wte.weight"), "sign");
+  EXPECT_EQ(norms_of(stream).at("h.0.down.weight"), "spectral");
+}
+
+ModuleParameter held(std::string name, std::vector<std::string> types,
+                     std::vector<Index> dimensions, Index groups = 1) {
+  return {.name = std::move(name),
+          .types = std::move(types),
+          .dimensions = std::move(dimensions),
+          .groups = groups};
+}
+
+TEST(RoutingModules, TypesComeBeforeNames) {
+  const std::vector<std::pair<ModuleParameter, Kind>> cases = {
+      {held("embed.weight", {"", "Linear"}, {4, 3}), Kind::Linear},
+      {held("tokens.weight", {"", "Embedding"}, {50, 3}), Kind::Embedding},
+      {held("bag.weight", {"", "EmbeddingBag"}, {50, 3}), Kind::Embedding},
+      {held("pos_embed.weight", {"", "Embedding"}, {50, 3}), Kind::Position},
+      {held("conv.weight", {"", "Conv2d"}, {8, 1, 3, 3}), Kind::Conv},
+      {held("conv.weight", {"", "Conv2d"}, {8, 1, 3, 3}, 8), Kind::Depthwise},
+      {held("conv.weight", {"", "Conv2d"}, {8, 2, 3, 3}, 4), Kind::Conv},
+      {held("up.weight", {"", "ConvTranspose1d"}, {8, 4, 3}), Kind::ConvTranspose},
+      {held("up.weight", {"", "ConvTranspose1d"}, {8, 1, 3}, 8), Kind::Depthwise},
+      {held("conv.weight_g", {"", "Conv2d"}, {8, 1, 1, 1}), Kind::Gain},
+      {held("conv.weight_v", {"", "Conv2d"}, {8, 3, 3, 3}), Kind::Conv},
+      {held("conv.parametrizations.weight.original0", {"", "Conv2d", "", "ParametrizationList"},
+            {8, 1, 1, 1}),
+       Kind::Gain},
+      {held("conv.parametrizations.weight.original1", {"", "Conv2d", "", "ParametrizationList"},
+            {8, 3, 3, 3}),
+       Kind::Conv},
+      {held("bn.weight", {"", "BatchNorm2d"}, {8}), Kind::Gain},
+      {held("bn.bias", {"", "BatchNorm2d"}, {8}), Kind::Bias},
+      {held("lstm.weight_hh_l0", {"", "LSTM"}, {12, 3}), Kind::Hidden},
+      {held("lstm.bias_hh_l0", {"", "LSTM"}, {12}), Kind::Bias},
+      {held("in_proj_weight", {"MultiheadAttention"}, {12, 4}), Kind::Hidden},
+      {held("bias_k", {"MultiheadAttention"}, {1, 1, 4}), Kind::Bias},
+      {held("out_proj.weight", {"MultiheadAttention", "Linear"}, {4, 4}), Kind::Hidden},
+      {held("linear2.weight", {"TransformerEncoderLayer", "Linear"}, {4, 4}), Kind::Hidden},
+      {held("own.scale", {"", "Linear"}, {4, 4}), Kind::Unknown},
+      {held("own.weight", {"", ""}, {4, 4}), Kind::Unknown}};
+  for (const auto& [parameter, kind] : cases) {
+    EXPECT_EQ(to_string(kinds_of(std::vector{parameter})[0]), to_string(kind)) << parameter.name;
+  }
+  EXPECT_TRUE(is_module_type("GRUCell"));
+  EXPECT_FALSE(is_module_type("Dropout"));
+}
+
+TEST(RoutingModules, ATiedEmbeddingIsListedOnce) {
+  const int tensor = 0, other = 0;
+  std::vector<ModuleParameter> model = {held("wte.weight", {"", "Embedding"}, {50, 3}),
+                                        held("lm_head.weight", {"", "Linear"}, {50, 3}),
+                                        held("again.weight", {"", "Embedding"}, {50, 3}),
+                                        held("copy.weight", {"", "Embedding"}, {50, 3})};
+  model[0].identity = model[1].identity = &tensor;
+  model[2].identity = model[3].identity = &other;
+  EXPECT_EQ(kinds_of(model), (std::vector{Kind::Tied, Kind::Alias, Kind::Embedding, Kind::Alias}));
+}
+
+// bias_k and weight_g by name alone.
+TEST(Routing, BiasesAndGainsOfAnyShape) {
+  const Infos model = {info("attn.bias_k", {1, 1, 8}), info("conv.weight_g", {8, 1, 1, 1}),
+                       info("conv.weight_v", {8, 3, 3, 3}), info("head.weight", {2, 8})};
+  EXPECT_EQ(norms_of(model), (Table{{"attn.bias_k", "rms"},
+                                    {"conv.weight_g", "rms"},
+                                    {"conv.weight_v", "spectral(input)"},
+                                    {"head.weight", "sign"}}));
+  EXPECT_TRUE(route(model).warnings.empty());
+}
+
+// Beside an RGB convolution, one on a single channel is depthwise by shape alone, not where its
+// module says that it is not.
+TEST(Routing, AConvolutionOnOneChannelBesideRgb) {
+  for (const Kind kind : {Kind::Unknown, Kind::Conv}) {
+    const Infos model = {info("rgb.weight", {8, 3, 3, 3}, kind),
+                         info("depth.weight", {8, 1, 3, 3}, kind), info("head.weight", {2, 8})};
+    const bool known = kind == Kind::Conv;
+    EXPECT_EQ(norms_of(model).at("depth.weight"), known ? "spectral(input)" : "row");
+    EXPECT_EQ(route(model).warnings.empty(), known);
+  }
 }
 
 TEST(Routing, ExplainIsATable) {
@@ -358,7 +539,10 @@ TEST(Routing, BadInputIsRefused) {
   refused({"whiten.weight", {.split = parse_split("columns(2)")}}, {"[route]", "convolution"});
   auto twice = model;
   twice.push_back(model[0]);
-  expect_invalid([&] { route(twice); }, {"[route]", "two parameters", "whiten.weight"});
+  expect_invalid([&] { route(twice); }, {"[route]", "two parameters", "whiten.weight", "prefix"});
+  const Infos no_alias = {{.name = "a", .dimensions = {3}, .kind = Kind::Alias}};
+  expect_invalid([&] { route(no_alias); }, {"[route]", "'a'", "alias"});
+  refused({"head.weight", {.lr = -1}}, {"[route]", "'head.weight'", "lr", "-1", "'head.weight'"});
   int memory = 0;
   const Infos overlapping = {{.name = "a", .dimensions = {3}, .identity = &memory},
                              {.name = "b", .dimensions = {3, 1}, .identity = &memory}};
@@ -371,7 +555,7 @@ TEST(Routing, BadInputIsRefused) {
 }
 
 TEST(Routing, TextFormsReadBack) {
-  for (int kind = 0; kind <= static_cast<int>(Kind::Output); ++kind) {
+  for (int kind = 0; kind <= static_cast<int>(Kind::Alias); ++kind) {
     EXPECT_EQ(parse_kind(to_string(static_cast<Kind>(kind))), static_cast<Kind>(kind));
   }
   for (const Role role : {Role::Input, Role::OneHot, Role::Hidden, Role::Output, Role::Bias}) {

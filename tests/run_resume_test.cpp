@@ -206,22 +206,22 @@ TEST(RecordedPaths, DataMovedWithItsRunIsFound) {
   fs::create_directories(scratch / "after/data");
   testing::write(scratch / "after/data/text.txt", "text");
   const fs::path recorded_in = scratch / "before/runs/a";
-  const auto found = configuration_of(scratch / "after/runs/a", {}, recorded_in);
+  const auto found = configuration_of(scratch / "after/runs/a", {}, "eval", recorded_in);
   EXPECT_EQ(found.data.path, (scratch / "after/data/text.txt").string());
   EXPECT_EQ(found.data.validation, (scratch / "after/data/val_*.bin").string());
   // The run has a copy of its tokenizer.
   config.data.bpe = scratch / "before/bpe";
   write_config(scratch / "after/runs/a", config);
   fs::create_directories(scratch / "after/runs/a/tokenizer");
-  EXPECT_EQ(configuration_of(scratch / "after/runs/a", {}, recorded_in).data.bpe,
+  EXPECT_EQ(configuration_of(scratch / "after/runs/a", {}, "eval", recorded_in).data.bpe,
             (scratch / "after/runs/a/tokenizer").string());
   // What is still in its place is not looked for elsewhere, nor what the user names.
   const std::vector<std::string> settings = {"data.path=elsewhere.txt"};
-  EXPECT_EQ(configuration_of(scratch / "after/runs/a", settings, recorded_in).data.path,
+  EXPECT_EQ(configuration_of(scratch / "after/runs/a", settings, "eval", recorded_in).data.path,
             "elsewhere.txt");
   fs::create_directories(scratch / "before/data");
   testing::write(scratch / "before/data/text.txt", "text");
-  EXPECT_EQ(configuration_of(scratch / "after/runs/a", {}, recorded_in).data.path,
+  EXPECT_EQ(configuration_of(scratch / "after/runs/a", {}, "eval", recorded_in).data.path,
             (scratch / "before/data/text.txt").string());
 }
 

@@ -30,6 +30,33 @@ TEST(StepRule, NegativeAndZeroPairingsNeverMove) {
   }
 }
 
+TEST(StepRule, NanIsNoStep) {
+  for (const StepRule& rule :
+       {StepRule(Normalized{2}), StepRule(Steepest{}), StepRule(Clipped{1}), StepRule(ShortStep{}),
+        StepRule(OpenLoop{}), StepRule(Adaptive{1, 0.1})}) {
+    EXPECT_TRUE(std::isnan(eta(rule, {.pairing = std::nan("")}))) << rule;
+  }
+  EXPECT_TRUE(std::isnan(eta(ShortStep{}, {.pairing = 1, .direction_norm = std::nan("")})));
+}
+
+TEST(StepRule, OnlyWhatClipsIsClipped) {
+  for (const StepRule& rule : {StepRule(Normalized{2}), StepRule(Steepest{}), StepRule(OpenLoop{}),
+                               StepRule(Adaptive{0, 0.5})}) {
+    const double longest = eta(rule, {.pairing = 1e9, .direction_norm = 1});
+    EXPECT_FALSE(is_clipped(rule, longest)) << rule;
+    StepRule same = rule;
+    expect_invalid([&] { set_rho(same, 3); }, {"[set_rho]", to_string(rule), "clipped"});
+    EXPECT_EQ(same, rule);
+  }
+  for (StepRule rule : {StepRule(Clipped{2}), StepRule(ShortStep{.rho = 2, .beta = 0.5})}) {
+    EXPECT_TRUE(is_clipped(rule, eta(rule, {.pairing = 1e9}))) << rule;
+    EXPECT_FALSE(is_clipped(rule, eta(rule, {.pairing = 0.25}))) << rule;
+    EXPECT_FALSE(is_clipped(rule, eta(rule, {.pairing = -1}))) << rule;
+    set_rho(rule, 7);
+    EXPECT_EQ(rho(rule), 7);
+  }
+}
+
 TEST(StepRule, MaxEtaBoundsEta) {
   Random random(1);
   for (const StepRule& rule :

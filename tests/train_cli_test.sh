@@ -134,6 +134,39 @@ cmp one two
 last_loss=$(grep '"loss"' runs/overfit/metrics.jsonl | tail -1 | sed -E 's/.*"loss": ([0-9.e-]+).*/\1/')
 awk -v loss="$last_loss" 'BEGIN { exit !(loss < 0.01) }' || fail "--overfit-batch: loss $last_loss"
 
+# All of the validation data, with no number of batches; the same whatever their size.
+for size in 1 7 64; do
+  "$normball" eval runs/text-whole --set eval.batches=0 --set eval.batch=$size
+done >out
+[ "$(sort -u out | wc -l)" = 1 ] || fail "eval.batches=0 depends on the batch: $(cat out)"
+grep -q " $(( ($(wc -c <text.txt) - ($(wc -c <text.txt) * 9 / 10) - 1) / 32 * 32 )) tokens" out || fail "not all of it: $(cat out)"
+# Validation data of its own is used, and all of the text is trained on.
+head -c 3000 text.txt | tr a-z b-za >other.txt
+"$normball" train gpt.toml --name own --set data.validation=other.txt >/dev/null 2>&1
+cmp -s <(grep val_loss runs/own/metrics.jsonl) <(grep val_loss runs/text-whole/metrics.jsonl) && fail "data.validation changed nothing"
+"$normball" eval runs/own >one
+"$normball" eval runs/own --set data.validation=text.txt >two
+cmp -s one two && fail "eval --set data.validation changed nothing"
+# sample takes the run's [sample], changed by --set or its own options.
+[ "$("$normball" sample runs/text-whole --set sample.length=5 --set sample.temperature=0 | wc -c)" = 6 ] || fail "sample.length"
+[ "$("$normball" sample runs/text-whole --length 5 --prompt '"a' --temperature 0 | wc -c)" = 8 ] || fail "--length, --prompt"
+# Where there is no validation data, it is said; --resume leaves the configuration alone.
+"$normball" train gpt.toml --name silent --set data.validation_fraction=0 --dry-run >out
+grep -q "warning: there is no validation data" out || fail "nothing said about validation: $(cat out)"
+"$normball" train gpt.toml --name silent --set data.kind=shards --set "data.path=shards/train*.bin" --set run.steps=1 >/dev/null 2>err
+grep -q "warning: there is no validation data" err || fail "nothing said about validation: $(cat err)"
+"$normball" train --resume gpt.toml --name silent --dry-run >out || fail "--resume took the configuration"
+"$normball" train --resume=auto gpt.toml --name silent2 --dry-run >out || fail "--resume=auto"
+"$normball" train --resume runs/text-parts/checkpoints/step-8 gpt.toml --name silent2 --dry-run >out || fail "--resume DIR CONFIG"
+# What is shown is what steps.
+for method in gd lars clipped_spectral s3cg; do
+  "$normball" train cnn.toml --name shown --set optimizer.method=$method --dry-run \
+    $([ $method = s3cg ] && echo --set optimizer.beta=7) >$method.txt 2>/dev/null
+done
+grep -q "^head .* euclidean  1 " gd.txt && grep -q "^head .* euclidean  1 " lars.txt || fail "gd or lars: $(cat gd.txt lars.txt)"
+grep -q "^head .* spectral(unit)  1 " clipped_spectral.txt || fail "clipped_spectral: $(cat clipped_spectral.txt)"
+grep -q "^head .* sign  *7 " s3cg.txt || fail "s3cg: $(cat s3cg.txt)"
+
 # Mistakes.
 ls -R runs >before
 expect_error "'$normball' train gpt.tml" "gpt.tml"
@@ -150,12 +183,25 @@ expect_error "'$normball' train gpt.toml --name new --resume runs/images-whole/c
 expect_error "'$normball' train cnn.toml --name new --set run.dir=/proc/no" "/proc/no"
 expect_error "'$normball' sample runs/images-whole" "gpt"
 expect_error "'$normball' eval runs" "config.toml"
+expect_error "'$normball' eval runs/text-whole --set model.heads=2" "model.heads=2" "the model is trained"
+expect_error "'$normball' sample runs/text-whole --set model.rope_base=100" "the model is trained" "sample.length"
+expect_error "'$normball' sample runs/text-whole --set eval.batches=1" "sample.length"
+expect_error "'$normball' sample runs/text-whole --seed -1" "--seed" ">= 0" "got -1"
+expect_error "'$normball' sample runs/text-whole --temperature -1" "sample.temperature" "got -1"
+expect_error "'$normball' train gpt.toml --name new --stop-after 0" "--stop-after" ">= 1"
+expect_error "'$normball' train gpt.toml --name new --set data.validation=other.txt --set model.context=3000" \
+             "validation data has 3000 tokens" "data.validation"
+expect_error "'$normball' train gpt.toml --name new --set optimizer.eps=1e-3" "optimizer.eps has no effect"
+expect_error "'$normball' train cnn.toml --name new --set data.kind=cifar10" "data_batch_1.bin" "data.path" "docs/data.md"
+expect_error "'$normball' train shakespeare-cpu-adamw --name new" "data/tinyshakespeare.txt" "data.path" "docs/data.md"
+expect_error "'$normball' train --resume" "config"
+expect_error "'$normball' train gpt.toml --name new --set run.seed=1 run.steps=2" "run.steps=2"
 ls -R runs | cmp - before || fail "a mistake changed something"
 
 # A step that is not finite stops the run where it is.
-expect_error "'$normball' train gpt.toml --name diverges --set optimizer.method=gd --set optimizer.lr=1e39" \
+expect_error "'$normball' train gpt.toml --name diverges --set optimizer.method=gd --set optimizer.lr=1e30" \
              "not finite" "still those of step" "run.nonfinite=skip"
-"$normball" train gpt.toml --name skips --set optimizer.method=gd --set optimizer.lr=1e39 \
+"$normball" train gpt.toml --name skips --set optimizer.method=gd --set optimizer.lr=1e30 \
   --set run.nonfinite=skip >/dev/null 2>err && fail "a run that diverged ended well"
 grep -q "skipped: " err || fail "nothing was skipped: $(cat err)"
 "$normball" report runs/text-whole runs/text-parts --out report.html >/dev/null

@@ -9,7 +9,7 @@ with more than two dimensions are convolution weights ``(out, in, k...)``.
 """
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,19 @@ from . import _core
 from ._core import NonFiniteError, __version__
 
 __all__ = ["NonFiniteError", "__version__", "dual_norm", "initialize", "lmo", "norm", "sharp"]
+
+
+def checked_seed(function: str, seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+        raise ValueError(f"[{function}] seed must be an integer from 0 to 2**64 - 1, got {seed!r}")
+    return int(seed)
+
+
+def _check_names(function: str, norm: Any, solver: Any = None) -> None:
+    if not isinstance(norm, str):
+        raise ValueError(f"[{function}] norm is a name such as 'spectral' or 'sign', got {norm!r}")
+    if solver is not None and not isinstance(solver, str):
+        raise ValueError(f"[{function}] solver is a name such as 'exact' or 'muon', got {solver!r}")
 
 
 def _matrix(function: str, name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -38,29 +51,36 @@ def lmo(d: npt.ArrayLike, norm: str = "auto", solver: Optional[str] = None) -> n
     array([[-1.,  0.],
            [ 0.,  1.]])
     """
+    _check_names("lmo", norm, solver)
     return _core.lmo(_matrix("lmo", "d", d), norm, solver)
 
 
 def sharp(d: npt.ArrayLike, norm: str = "auto", solver: Optional[str] = None) -> npt.NDArray[Any]:
     """The sharp operator -||d||* lmo(d): the maximizer of <d, x> - ||x||^2 / 2."""
+    _check_names("sharp", norm, solver)
     return _core.sharp(_matrix("sharp", "d", d), norm, solver)
 
 
 def norm(x: npt.ArrayLike, norm: str = "auto") -> float:
     """||x|| in the norm by name."""
+    _check_names("norm", norm)
     return _core.norm(_matrix("norm", "x", x), norm)
 
 
 def dual_norm(d: npt.ArrayLike, norm: str = "auto") -> float:
     """||d||*, the largest <d, x> over ||x|| <= 1: equal to -<d, lmo(d)> with the exact solver."""
+    _check_names("dual_norm", norm)
     return _core.dual_norm(_matrix("dual_norm", "d", d), norm)
 
 
-def initialize(shape: Sequence[int], norm: str = "auto", radius: float = 1.0, seed: int = 0,
+def initialize(shape: Union[int, Sequence[int]], norm: str = "auto", radius: float = 1.0, seed: int = 0,
                dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
     """A random weight with ||x|| = radius: semi-orthogonal, normalized Gaussian or random signs. Vectors are 0."""
     if np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"[initialize] dtype must be float32 or float64, got {np.dtype(dtype)}")
-    x = np.empty(tuple(shape), dtype)
-    _core.initialize(x, norm, radius, seed)
+    _check_names("initialize", norm)
+    if isinstance(radius, (str, bytes)):
+        raise ValueError(f"[initialize] radius must be a number, got {radius!r}")
+    x = np.empty(shape, dtype)
+    _core.initialize(x, norm, float(radius), checked_seed("initialize", seed))
     return x

@@ -6,7 +6,7 @@ computed in float32, momentum included; UV^T is exact, from an SVD, unless the n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, List, MutableMapping, Optional, Sequence, Tuple
 
 import torch
 
@@ -14,8 +14,25 @@ from . import _core
 from ._native import Entry, LayerRow
 
 
+# The dimensions over which a geometry takes Euclidean lengths.
+_SUMMED = {"frobenius": (0, 1), "rows": (1,), "columns": (0,)}
+
+
 def compute_dtype(parameter: torch.Tensor) -> torch.dtype:
     return torch.float64 if parameter.dtype == torch.float64 else torch.float32
+
+
+def _scaled(d: torch.Tensor, dim: Sequence[int] = (0, 1)) -> Tuple[torch.Tensor, torch.Tensor]:
+    """(x, c) with d = c x, c powers of two and the largest x along dim near 1: squares neither overflow nor vanish."""
+    _, exponent = torch.frexp(d.abs().amax(tuple(dim), keepdim=True).double())
+    c = torch.exp2(exponent.double().clamp(-1000, 1000))
+    return (d.double() / c).to(d.dtype), c
+
+
+def _lengths(d: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
+    """Euclidean lengths along dim in double, which has room for the squares of all narrower types."""
+    x, c = _scaled(d, dim) if d.dtype == torch.float64 else (d, 1.0)
+    return c * torch.linalg.vector_norm(x, dim=tuple(dim), keepdim=True, dtype=torch.float64)
 
 
 def _divided(d: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -26,10 +43,9 @@ def _divided(d: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 
 def polar(d: torch.Tensor, solver: str) -> torch.Tensor:
     """UV^T of d, or what the named iteration makes of it."""
-    largest = d.abs().max()
-    if largest == 0:
+    x, _ = _scaled(d)
+    if not x.any():
         return torch.zeros_like(d)
-    x = _divided(d, largest.double())
     iteration, damping = _core.newton_schulz(solver), _core.damping(solver)
     if iteration is None:
         if solver not in ("exact", "svd") and damping is None:
@@ -64,30 +80,36 @@ class _Layer:
     d: torch.Tensor
     w: torch.Tensor
     u: torch.Tensor  # -lmo of the geometry
+    python_norm: Optional[PythonNorm] = None
     unit: float = 0.0  # u times this is -r lmo(d)
 
-    def norm(self, x: torch.Tensor) -> torch.Tensor:
-        if self.geometry == "frobenius":
-            value = torch.linalg.vector_norm(x, dtype=torch.float64)
-        elif self.geometry == "max":
-            value = x.abs().max().double()
-        elif self.geometry == "operator":
-            value = torch.linalg.matrix_norm(x, 2).double()
-        else:
-            value = torch.linalg.vector_norm(x, dim=1 if self.geometry == "rows" else 0, dtype=torch.float64).max()
-        return value / (self.scale * self.radius)
+    def norm(self, x: torch.Tensor, needed: bool) -> torch.Tensor:
+        """||x|| / r; of a user's norm that cannot say it, NaN unless it is needed."""
+        if self.python_norm is not None:
+            return self.python_norm.norm(x, needed) / self.radius
+        return geometry_norm(self.geometry, x) / (self.scale * self.radius)
+
+
+def geometry_norm(geometry: str, x: torch.Tensor) -> torch.Tensor:
+    """NaN where x has one, else infinity where x has one."""
+    if x.numel() == 0:
+        return torch.zeros((), dtype=torch.float64)
+    largest = x.abs().max().double()
+    if geometry == "max" or not bool(torch.isfinite(largest)):
+        return largest
+    if geometry == "operator":
+        x, c = _scaled(x)
+        return (c * torch.linalg.matrix_norm(x, 2).double()).sum()
+    return _lengths(x, _SUMMED[geometry]).max()
 
 
 def direction(geometry: str, solver: str, d: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
     """(u, <d, u>) with u = -lmo(d) of the geometry."""
-    if geometry == "frobenius":
-        length = torch.linalg.vector_norm(d, dtype=torch.float64)
-        return _divided(d, length), length
+    if geometry in _SUMMED:
+        lengths = _lengths(d, _SUMMED[geometry])
+        return _divided(d, lengths), lengths.sum()
     if geometry == "max":
         return d.sign(), d.abs().sum(dtype=torch.float64)
-    if geometry in ("rows", "columns"):
-        lengths = torch.linalg.vector_norm(d, dim=1 if geometry == "rows" else 0, keepdim=True, dtype=torch.float64)
-        return _divided(d, lengths), lengths.sum()
     u = polar(d, solver)
     return u, _pairing(d, u)
 
@@ -100,55 +122,112 @@ def _numbers(tensors: Sequence[torch.Tensor]) -> List[float]:
     return torch.stack([t.cpu() for t in tensors]).tolist() if tensors else []
 
 
-class FallbackPart:
-    """A step in torch operations; the counterpart of NativePart."""
+class PythonNorm:
+    """A user's norm on one matrix of a parameter: an object with lmo(d), and norm(x) and dual_norm(d) if it likes."""
 
-    def __init__(self, method: _core.Method, entries: Sequence[Entry], state: Dict[Any, Any],
-                 weight_norms: bool) -> None:
+    def __init__(self, norm: Any, parameter: str, shape: Sequence[int]) -> None:
+        self._norm = norm
+        self._where = type(norm).__name__
+        self._parameter = parameter
+        self._shape = tuple(shape)
+
+    def direction(self, d: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        given = d.reshape(self._shape)
+        x = self._norm.lmo(given.clone())
+        if not isinstance(x, torch.Tensor) or x.shape != given.shape:
+            got = list(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
+            raise ValueError(f"[{self._where}.lmo] must return a tensor of d's shape {list(given.shape)} for "
+                             f"'{self._parameter}', got {got}")
+        u = -x.detach().to(d.device, d.dtype).reshape(d.shape)
+        return u, self._number(self._norm.dual_norm(given), d) if hasattr(self._norm, "dual_norm") else _pairing(d, u)
+
+    def norm(self, x: torch.Tensor, needed: bool) -> torch.Tensor:
+        if hasattr(self._norm, "norm"):
+            return self._number(self._norm.norm(x.reshape(self._shape)), x)
+        if needed:
+            raise ValueError(f"[{self._where}] the length of '{self._parameter}' is needed here: give the class norm(x) "
+                             f"beside lmo(d)")
+        return self._number(float("nan"), x)
+
+    @staticmethod
+    def _number(value: Any, like: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(value, dtype=torch.float64, device=like.device).detach()
+
+
+def resolve_block(entry: Entry, block: _core.Block) -> Tuple[str, float, str, Optional[PythonNorm]]:
+    """(geometry, scale, solver) of the core's norms, or the user's norm."""
+    own = entry.route.python_norm
+    if own is None:
+        return (*_core.resolve(entry.route.norm, block.shape), None)
+    whole = len(entry.route.blocks) == 1
+    return "python", 1.0, "", PythonNorm(own, block.name, entry.parameter.shape if whole else
+                                         (block.shape.rows, block.shape.cols))
+
+
+def measured(entry: Entry, needed: bool = True) -> Tuple[torch.Tensor, List[Tuple[str, torch.Tensor, float]]]:
+    """The parameter, or a dense copy of it, and its matrices in that memory with their names and ||W|| / r."""
+    weight = entry.parameter.detach().to(compute_dtype(entry.parameter)).contiguous()
+    matrices = []
+    for block in entry.route.blocks:
+        size = (block.shape.rows, block.shape.cols)
+        w = weight.view(-1)[block.offset:].as_strided(size, (block.stride, 1))
+        geometry, scale, _, python_norm = resolve_block(entry, block)
+        length = geometry_norm(geometry, w) if python_norm is None else python_norm.norm(w, needed)
+        matrices.append((block.name, w, float(length) / (scale * entry.route.radius)))
+    return weight, matrices
+
+
+class FallbackPart:
+    """A step in torch operations; the counterpart of NativePart. Nothing is touched before apply()."""
+
+    def __init__(self, method: _core.Method, entries: Sequence[Entry], weight_norms: bool) -> None:
         self.entries = list(entries)
         self._method = method
-        self._state = state
         self._weight_norms = weight_norms
-        self._resolved = [[_core.resolve(entry.route.norm, block.shape) for block in entry.route.blocks]
-                          for entry in self.entries]
+        self._resolved = [[resolve_block(entry, block) for block in entry.route.blocks] for entry in self.entries]
         self._live: List[_Layer] = []
         self._weights: List[Tuple[torch.Tensor, torch.Tensor]] = []
+        self._momenta: List[Tuple[torch.Tensor, torch.Tensor]] = []
+        self._state: MutableMapping[Any, Any] = {}
         self._duals: List[torch.Tensor] = []
         self._rows: List[LayerRow] = []
 
-    def _momentum(self, parameter: torch.Tensor) -> torch.Tensor:
-        state = self._state[parameter]
-        dtype = compute_dtype(parameter)
-        if "momentum" not in state:
-            state["momentum"] = torch.zeros_like(parameter, dtype=dtype, memory_format=torch.contiguous_format)
-        state["momentum"] = state["momentum"].to(parameter.device, dtype).contiguous()
-        return state["momentum"]
+    def _new_momentum(self, parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+        """alpha g + (1 - alpha) d, for apply() to keep."""
+        dtype, alpha = compute_dtype(parameter), self._method.alpha
+        old = self._state.get(parameter, {}).get("momentum")
+        if old is None:
+            old = torch.zeros_like(parameter, dtype=dtype, memory_format=torch.contiguous_format)
+        old = old.to(parameter.device, dtype).contiguous()
+        momentum = old.mul(1 - alpha).add_(gradient.to(dtype), alpha=alpha)
+        self._momenta.append((parameter, momentum))
+        return momentum
 
     def _layers(self, index: int, gradient: torch.Tensor, lr: float) -> List[_Layer]:
-        """d <- alpha g + (1 - alpha) d, and the direction of each of its matrices."""
+        """The direction of each matrix of a parameter."""
         parameter, route, _ = self.entries[index]
-        alpha = self._method.alpha
-        momentum = self._momentum(parameter)
-        momentum.mul_(1 - alpha).add_(gradient.to(momentum.dtype), alpha=alpha)
+        momentum = self._new_momentum(parameter, gradient)
         weight = parameter.detach().to(momentum.dtype).contiguous()
         self._weights.append((parameter, weight))
         layers = []
-        for block, (geometry, scale, solver) in zip(route.blocks, self._resolved[index]):
+        for block, (geometry, scale, solver, python_norm) in zip(route.blocks, self._resolved[index]):
             size, stride = (block.shape.rows, block.shape.cols), (block.stride, 1)
             if 0 in size:
                 continue
             d = momentum.view(-1)[block.offset:].as_strided(size, stride)
             w = weight.view(-1)[block.offset:].as_strided(size, stride)
-            u, dual = direction(geometry, solver, d)
+            u, dual = direction(geometry, solver, d) if python_norm is None else python_norm.direction(d)
             self._duals.append(dual * (scale * route.radius))
-            layers.append(_Layer(block.name, lr, route.radius, geometry, scale, d, w, u))
+            layers.append(_Layer(block.name, lr, route.radius, geometry, scale, d, w, u, python_norm))
         return layers
 
-    def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lrs: Sequence[float]) -> Tuple[float, float]:
-        """(s, ||v||) of these parameters; takes the gradients into the momentum."""
+    def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lrs: Sequence[float],
+                state: MutableMapping[Any, Any]) -> Tuple[float, float]:
+        """(s, ||v||) of these parameters."""
         method = self._method
         self.abandon()
         self._duals = []
+        self._state = state
         for index, (gradient, lr) in enumerate(zip(gradients, lrs)):
             if gradient is not None:
                 self._live += self._layers(index, gradient, lr)
@@ -161,13 +240,18 @@ class FallbackPart:
             layer.unit = layer.radius * layer.scale * share
         norms = [0.0] * len(self._live)
         if self._weight_norms:
-            norms = _numbers([layer.norm(layer.w) for layer in self._live])
+            norms = _numbers([layer.norm(layer.w, False) for layer in self._live])
         self._rows = [(layer.name, pairing + share * dual, dual, norm) for layer, pairing, share, dual, norm in
                       zip(self._live, weight_pairings, shares, duals, norms)]
+        if self._weight_norms:  # the core's reports have all layers, too
+            live = {row[0] for row in self._rows}
+            self._rows += [(name, 0.0, 0.0, size) for entry in self.entries
+                           if not live.issuperset(block.name for block in entry.route.blocks)
+                           for name, _, size in measured(entry, needed=False)[1]]
         length = 0.0
         if method.needs_direction_norm:
             keep = 1 if method.constrained else 0
-            length = method.combine_norms(_numbers([layer.norm(keep * layer.w + layer.unit * layer.u)
+            length = method.combine_norms(_numbers([layer.norm(keep * layer.w + layer.unit * layer.u, True)
                                                     for layer in self._live]))
         return sum(weight_pairings) + total, length
 
@@ -175,7 +259,14 @@ class FallbackPart:
         self._method = method
 
     def apply(self, eta: float) -> None:
-        """W <- W - gamma eta v"""
+        """d <- alpha g + (1 - alpha) d, W <- W - gamma eta v"""
+        for parameter, momentum in self._momenta:
+            own = self._state.setdefault(parameter, {})
+            old = own.get("momentum")
+            if old is not None and old.dtype == momentum.dtype and old.device == momentum.device:
+                old.copy_(momentum)  # others may hold it
+            else:
+                own["momentum"] = momentum
         step = eta / self._method.rho
         for layer in self._live:
             own = step * layer.lr
@@ -192,6 +283,7 @@ class FallbackPart:
     def abandon(self) -> None:
         self._live = []
         self._weights = []
+        self._momenta = []
 
     def layers(self) -> List[LayerRow]:
         return self._rows

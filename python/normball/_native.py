@@ -1,7 +1,7 @@
 """The layers that the C++ core steps in place: CPU tensors of float32 or float64 whose rows are dense."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, MutableMapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -23,6 +23,8 @@ def is_native(parameter: torch.Tensor, route: _core.Route) -> bool:
     Column order does not matter to any norm, so a single matrix may also have its rows in another order of dimensions,
     as channels_last convolutions do.
     """
+    if route.python_norm is not None:
+        return False
     if parameter.device.type != "cpu" or parameter.dtype not in (torch.float32, torch.float64):
         return False
     if parameter.layout != torch.strided or parameter.is_conj() or parameter.is_neg():
@@ -37,65 +39,76 @@ def is_native(parameter: torch.Tensor, route: _core.Route) -> bool:
 
 def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether equal places hold equal indices; strides of dimensions of size 1 say nothing."""
-    return all(n == 1 or s == t for n, s, t in zip(a.shape, a.stride(), b.stride()))
+    return a.shape == b.shape and all(n == 1 or s == t for n, s, t in zip(a.shape, a.stride(), b.stride()))
 
 
 def _like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
     """The tensor itself, or a copy of it in the parameter's type and layout."""
     if tensor.dtype == parameter.dtype and tensor.device == parameter.device and _same_layout(tensor, parameter):
-        return tensor
+        return tensor.resolve_neg()  # itself, unless a sign is pending
     return torch.empty_like(parameter).copy_(tensor)
 
 
 class NativePart:
     """A step of the core on the given parameters, all of one dtype."""
 
-    def __init__(self, method: _core.Method, entries: Sequence[Entry], state: Dict[Any, Any], threads: int,
-                 overwrite_gradients: bool, weight_norms: bool) -> None:
+    def __init__(self, method: _core.Method, entries: Sequence[Entry], threads: int, overwrite_gradients: bool,
+                 weight_norms: bool) -> None:
         self.entries = list(entries)
-        self._state = state
         self._kept: List[torch.Tensor] = []
+        self._new: List[Dict[str, Any]] = []  # states to which this step gave a momentum
+        self._moved: List[bool] = []
         dtype = self.entries[0].parameter.dtype
         engine = _core.Engine32 if dtype == torch.float32 else _core.Engine64
         self._engine = engine(method, [entry.route for entry in self.entries], threads=threads,
                               overwrite_gradients=overwrite_gradients, weight_norms=weight_norms)
-        self._share_bases()
-
-    def _share_bases(self) -> None:
-        """Lets state[p]["basis"] be the core's own memory, after what was loaded there has been taken over."""
         bases = self._engine.bases()
-        if not bases:
+        # The core's own memory, by parameter: it is what state[p]["basis"] holds.
+        self._bases = {}
+        for entry in self.entries:
+            names = [f"basis.{block.name}" for block in entry.route.blocks]
+            if all(name in bases for name in names):
+                self._bases[entry.parameter] = names, [torch.from_numpy(bases[name]) for name in names]
+
+    def _share_bases(self, state: MutableMapping[Any, Any]) -> None:
+        """Takes over bases that were loaded into the state, or starts anew where they are gone."""
+        if all(state.get(parameter, {}).get("basis") is own for parameter, (_, own) in self._bases.items()):
             return
-        slots = [(entry, [f"basis.{block.name}" for block in entry.route.blocks]) for entry in self.entries]
-        slots = [(entry, names) for entry, names in slots if all(name in bases for name in names)]
-        saved = {}
-        for entry, names in slots:
-            loaded = self._state[entry.parameter].get("basis")
-            fits = loaded is not None and [tuple(t.shape) for t in loaded] == [bases[n].shape for n in names]
+        loaded = {}
+        for parameter, (names, own) in self._bases.items():
+            given = state.setdefault(parameter, {}).get("basis")
+            fits = given is not None and [t.shape for t in given] == [t.shape for t in own]
             for i, name in enumerate(names):
-                saved[name] = loaded[i].contiguous().numpy() if fits else bases[name].copy()
-        self._engine.load_bases(saved)
-        for entry, names in slots:
-            self._state[entry.parameter]["basis"] = [torch.from_numpy(bases[name]) for name in names]
+                source = given[i] if fits else torch.zeros_like(own[i])
+                loaded[name] = source.to("cpu", own[i].dtype, copy=True).contiguous().numpy()
+        self._engine.load_bases(loaded)
+        for parameter, (_, own) in self._bases.items():
+            state[parameter]["basis"] = own
 
-    def _momentum(self, parameter: torch.Tensor) -> torch.Tensor:
-        state = self._state[parameter]
-        if "momentum" not in state:
-            state["momentum"] = torch.zeros_like(parameter)
-        state["momentum"] = _like(state["momentum"], parameter)
-        return state["momentum"]
+    def _momentum(self, state: MutableMapping[Any, Any], parameter: torch.Tensor) -> torch.Tensor:
+        own = state.setdefault(parameter, {})
+        if "momentum" not in own:
+            own["momentum"] = torch.zeros_like(parameter)
+            self._new.append(own)
+        own["momentum"] = _like(own["momentum"], parameter)
+        return own["momentum"]
 
-    def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lrs: Sequence[float]) -> Tuple[float, float]:
-        """(s, ||v||) of these parameters; takes the gradients into the momentum."""
+    def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lrs: Sequence[float],
+                state: MutableMapping[Any, Any]) -> Tuple[float, float]:
+        """(s, ||v||) of these parameters."""
         tensors = []
         self._kept.clear()
+        self._new.clear()
+        self._moved = [gradient is not None for gradient in gradients]
+        self._share_bases(state)
         for (parameter, _, _), gradient, lr in zip(self.entries, gradients, lrs):
             if gradient is None:
                 tensors.append((parameter.data_ptr(), 0, 0, lr, False))
                 continue
             gradient = _like(gradient, parameter)
             self._kept.append(gradient)  # the directions may live there until apply()
-            tensors.append((parameter.data_ptr(), gradient.data_ptr(), self._momentum(parameter).data_ptr(), lr, True))
+            momentum = self._momentum(state, parameter)
+            tensors.append((parameter.data_ptr(), gradient.data_ptr(), momentum.data_ptr(), lr, True))
         return self._engine.prepare(tensors)
 
     def set_method(self, method: _core.Method) -> None:
@@ -103,12 +116,19 @@ class NativePart:
 
     def apply(self, eta: float) -> None:
         """W <- W - gamma eta v"""
+        for entry, has_gradient in zip(self.entries, self._moved):
+            if has_gradient:  # the core writes to bare memory: an operation on none of it tells autograd
+                entry.parameter.as_strided((0,), (1,)).zero_()
         self._engine.apply(eta)
         self._kept.clear()
+        self._new.clear()
 
     def abandon(self) -> None:
         self._engine.abandon()
         self._kept.clear()
+        for own in self._new:
+            own.pop("momentum", None)
+        self._new.clear()
 
     def layers(self) -> List[LayerRow]:
         return self._engine.layers()

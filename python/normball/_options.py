@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import difflib
 import math
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import torch
 
-from . import _core
+from . import _core, _gate
 
 # One step has one s, so these belong to the whole optimizer. They are in every group, as torch keeps options, and must
 # agree; a schedule for alpha sets it in all groups.
@@ -15,23 +15,37 @@ SHARED = ("method", "alpha", "rho", "beta", "l0", "l1", "short_step", "maximize"
           "solver", "step")
 # Of these, what a schedule may change without new routes and buffers.
 NUMBERS = ("alpha", "rho", "l0", "l1", "short_step")
-OWN = ("lr", "norm", "role", "radius", "split", "batch", "names", "kinds")
+OWN = ("lr", "norm", "role", "radius", "split", "batch")
+# One for each parameter, where the user or a module gave them.
+DESCRIBING = ("param_names", "kinds")
+# What torch and its schedulers keep in groups.
+_TORCH_S = ("params", "name", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum", "swa_lr")
+_NOT_HERE = {
+    "weight_decay": "there is none: constrained=True draws the weights into balls of your radii, which bounds them",
+    "momentum": "it is alpha here, for the whole optimizer: momentum 0.9 is alpha=0.1",
+    "betas": "momentum is alpha here, for the whole optimizer: a beta of 0.9 is alpha=0.1",
+}
 ASSIGNED = ("norm", "role", "radius", "split", "batch")
+RULED = ASSIGNED + ("lr",)
 _METHOD_OPTIONS = ("rho", "beta", "l0", "l1")
+_MOST_THREADS = 4096
 
 
 def number(where: str, what: str, value: Any) -> float:
     try:
-        result = float(value)
-    except (TypeError, ValueError):
+        result = math.nan if isinstance(value, (str, bytes)) else float(value)
+    except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"[{where}] {what} must be a number, got {value!r}") from None
     if math.isnan(result):
-        raise ValueError(f"[{where}] {what} must be a number, got nan")
+        raise ValueError(f"[{where}] {what} must be a number, got {value!r}")
     return result
 
 
 def make_method(where: str, options: Mapping[str, Any]) -> _core.Method:
     """The method of these shared options, with the core's checks."""
+    for key in ("method", "short_step"):
+        if not isinstance(options[key], str):
+            raise ValueError(f"[{where}] {key} is a name, got {options[key]!r}")
     given = {key: None if options[key] is None else number(where, key, options[key]) for key in _METHOD_OPTIONS}
     alpha = number(where, "alpha", options["alpha"])
     return _core.make_method(options["method"], alpha=alpha, short_step=options["short_step"], **given)
@@ -43,9 +57,9 @@ def check_all_used(where: str, options: Mapping[str, Any], method: _core.Method)
         return m.rule, m.alpha, m.radius
 
     for key in ("alpha",) + _METHOD_OPTIONS:
-        value = options[key]
-        if value is None or (key == "alpha" and value == 1):
+        if options[key] is None or (key == "alpha" and options[key] == 1):
             continue
+        value = number(where, key, options[key])
         changed = make_method(where, {**options, key: value / 2 if value else 1.0})
         if describe(changed) == describe(method):
             raise ValueError(f"[{where}] the method '{method.name}' has no {key}, got {key}={value}")
@@ -62,15 +76,38 @@ def check_shared(where: str, options: Mapping[str, Any]) -> _core.Method:
         raise ValueError(f"[{where}] nonfinite must be 'error' or 'skip', got {options['nonfinite']!r}")
     if not isinstance(options["maximize"], bool):
         raise ValueError(f"[{where}] maximize must be True or False, got {options['maximize']!r}")
+    if not isinstance(options["solver"], str):
+        raise ValueError(f"[{where}] solver is a name such as 'exact' or 'muon', got {options['solver']!r}; leave it out "
+                         f"for the exact one")
     _core.check_solver(options["solver"])
-    for role, radius in options["radii"].items():
+    for role, radius in mapping(where, "radii", options["radii"], "{'hidden': 50}").items():
         number(where, f"the radius of the role '{role}'", radius)
-    for pattern, then in options["rules"].items():
-        unknown = [key for key in then if key not in ASSIGNED]
+    example = "{'*.qkv.weight': {'split': 3}}"
+    for pattern, then in mapping(where, "rules", options["rules"], example).items():
+        if not isinstance(pattern, str):
+            raise ValueError(f"[{where}] the key of a rule is a pattern of names such as '*.bias', got {pattern!r}")
+        mapping(where, f"the rule '{pattern}'", then, "{'split': 3}")
+        unknown = [key for key in then if key not in RULED]
         if unknown:
             raise ValueError(f"[{where}] the rule '{pattern}' has an unknown key '{unknown[0]}'; "
-                             f"known: {', '.join(ASSIGNED)}")
+                             f"known: {', '.join(RULED)}")
     return method
+
+
+def mapping(where: str, what: str, value: Any, example: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"[{where}] {what} must be a dict such as {example}, got {type(value).__name__}")
+    return value
+
+
+def check_execution(where: str, threads: Any, backend: Any, **flags: Any) -> None:
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 0 <= threads <= _MOST_THREADS:
+        raise ValueError(f"[{where}] threads must be 0 or the number of threads, at most {_MOST_THREADS}, got {threads!r}")
+    if backend not in ("auto", "torch"):
+        raise ValueError(f"[{where}] backend must be 'auto' or 'torch', got {backend!r}")
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"[{where}] {name} must be True or False, got {value!r}")
 
 
 def check_lr(where: str, method: _core.Method, group: Mapping[str, Any], index: int) -> float:
@@ -90,14 +127,14 @@ def split_text(value: Any) -> Optional[str]:
     return f"rows({', '.join(str(part) for part in parts)})"
 
 
-def assignment(given: Mapping[str, Any]) -> _core.Assignment:
-    """What a group or a rule says about its parameters."""
-    said = {key: given[key] for key in ASSIGNED if given.get(key) is not None}
+def assignment(given: Mapping[str, Any], keys: Sequence[str] = ASSIGNED) -> _core.Assignment:
+    """What a group or, with the keys RULED, a rule says about its parameters."""
+    said = {key: given[key] for key in keys if given.get(key) is not None}
     try:
         return _core.Assignment(**{**said, "split": split_text(said.get("split"))})
     except TypeError:
-        raise ValueError(f"[normball.torch] norm and role are names, radius is a number, split a number, a list or a "
-                         f"text, and batch an integer; got {said}") from None
+        raise ValueError(f"[normball.torch] norm and role are names (or norm an object with lmo(d)), radius is a number, "
+                         f"split a number, a list or a text, and batch an integer; got {said}") from None
 
 
 def _is_pair(value: Any) -> bool:
@@ -113,7 +150,7 @@ def as_groups(params: Any) -> Any:
 
 
 def normalized_group(where: str, group: Mapping[str, Any], index: int) -> Dict[str, Any]:
-    """A copy of the group with its parameters as a list and a name and a kind for each."""
+    """A copy of the group with its parameters as a list, and their names under torch's key."""
     if not isinstance(group, Mapping) or "params" not in group:
         raise ValueError(f"[{where}] a parameter group is a dict with the key 'params', got {type(group).__name__}")
     result = dict(group)
@@ -122,28 +159,101 @@ def normalized_group(where: str, group: Mapping[str, Any], index: int) -> Dict[s
     if isinstance(params, set):
         return result  # torch has an error for it
     params = [params] if isinstance(params, torch.Tensor) else list(params)
+    names, older = result.pop("param_names", None), result.pop("names", None)
+    names = names or older
     if params and all(_is_pair(value) for value in params):
-        result["names"] = [name for name, _ in params]
+        names = [name for name, _ in params]
         params = [tensor for _, tensor in params]
     result["params"] = params
-    for key, default in (("names", [f"{index}.{i}" for i in range(len(params))]), ("kinds", ["unknown"] * len(params))):
-        values = list(result.get(key) or default)
-        if len(values) != len(params):
-            raise ValueError(f"[{where}] group {index} has {len(params)} params but {len(values)} {key}")
-        result[key] = values
-    for name, tensor in zip(result["names"], params):
-        if isinstance(tensor, torch.Tensor) and not tensor.is_floating_point():
-            raise ValueError(f"[{where}] '{name}' is {tensor.dtype}; parameters must be real floating-point tensors")
+    if names:
+        result["param_names"] = list(names)
+    if not result.get("kinds"):
+        result.pop("kinds", None)
+    for name, tensor in zip(names_of(where, [result], index)[0], params):
+        _gate.check_parameter(where, name, tensor)
     return result
 
 
+def default_names(group: Mapping[str, Any], index: int) -> List[str]:
+    return [f"{index}.{i}" for i in range(len(group["params"]))]
+
+
+def name_all(groups: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """Names for all groups if one has them, as torch asks; those that got them now."""
+    unnamed = [(index, group) for index, group in enumerate(groups) if "param_names" not in group]
+    if len(unnamed) == len(groups):
+        return []
+    for index, group in unnamed:
+        group["param_names"] = default_names(group, index)
+    return [group for _, group in unnamed]
+
+
+def names_of(where: str, groups: Sequence[Mapping[str, Any]], first: int = 0) -> List[List[str]]:
+    """A name for each parameter. Groups of several models may repeat names: then the later one's get its index."""
+    taken: Set[str] = set()
+    result = []
+    for index, group in enumerate(groups, first):
+        for key in DESCRIBING:
+            if key in group and len(group[key]) != len(group["params"]):
+                raise ValueError(f"[{where}] group {index} has {len(group['params'])} params but {len(group[key])} {key}; "
+                                 f"add parameters with add_param_group, and remove a parameter with its entry in {key}")
+        names = list(group.get("param_names") or default_names(group, index))
+        if not taken.isdisjoint(names):
+            names = [f"group{index}.{name}" for name in names]
+        taken.update(names)
+        result.append(names)
+    return result
+
+
+def described(groups: Sequence[Mapping[str, Any]]) -> Dict[int, Tuple[Any, ...]]:
+    """What the groups say of each parameter, in their order."""
+    return {id(p): tuple(group[key][i] for key in DESCRIBING if key in group)
+            for group in groups for i, p in enumerate(group["params"])}
+
+
+def check_order(where: str, before: Mapping[int, Any], now: Mapping[int, Any]) -> None:
+    """Refuses a changed list of parameters whose names or kinds did not change with it."""
+    if list(before) == list(now):
+        return
+    for key, said in now.items():
+        if key in before and before[key] != said:
+            raise ValueError(f"[{where}] the parameter that was {before[key]} would now be {said}: the list of a group's "
+                             f"params was changed, but not its param_names and kinds")
+
+
 def _check_keys(where: str, group: Mapping[str, Any]) -> None:
-    """Other keys are the user's or a scheduler's, unless they look like a slip of the pen."""
-    known = ("params", "name") + SHARED + OWN
-    for key in group:
+    known = SHARED + OWN + DESCRIBING + ("names",)
+    for key, value in group.items():
+        if key in known + _TORCH_S or (key == "differentiable" and not value):
+            continue
         near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.75)
-        if key not in known and near:
-            raise ValueError(f"[{where}] unknown group key '{key}'; did you mean '{near[0]}'?")
+        remedy = _NOT_HERE.get(key) or (f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}; a key of "
+                                        f"your own may be put into optimizer.param_groups afterwards")
+        raise ValueError(f"[{where}] unknown group key '{key}': {remedy}")
+
+
+def frozen(value: Any) -> Any:
+    """The value as it is now, to compare with later: lists, dicts and tensors may be changed in place."""
+    if isinstance(value, torch.Tensor):
+        return frozen(value.tolist())
+    if isinstance(value, Mapping):
+        return tuple((key, frozen(each)) for key, each in value.items())
+    return tuple(frozen(each) for each in value) if isinstance(value, (list, tuple)) else value
+
+
+def check_complete(where: str, groups: Sequence[Mapping[str, Any]]) -> None:
+    if not groups:
+        raise ValueError(f"[{where}] has no parameter groups left")
+    for index, group in enumerate(groups):
+        for key in SHARED + OWN:
+            if key not in group:
+                raise ValueError(f"[{where}] group {index} has lost its '{key}'; groups are added with add_param_group")
+
+
+def check_groups(where: str, groups: Sequence[Mapping[str, Any]]) -> _core.Method:
+    """The method of all groups, after the checks of what they share."""
+    check_agreement(where, groups)
+    return check_shared(where, groups[0])
 
 
 def check_agreement(where: str, groups: Sequence[Mapping[str, Any]]) -> None:

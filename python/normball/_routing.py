@@ -1,108 +1,84 @@
 """Names, kinds and routes of a model's parameters: the core's routing, with what torch modules know."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
 import torch
 from torch import nn
 
 from . import _core, _options
 
-_CONV_TRANSPOSE = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-_CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-_NORM = (nn.LayerNorm, nn.GroupNorm, nn.modules.batchnorm._NormBase)
+
+def _module_type(module: nn.Module) -> str:
+    """The name of the torch.nn class that the module is or derives from, as the core knows it."""
+    return next((cls.__name__ for cls in type(module).__mro__
+                 if cls.__module__.startswith("torch.nn.") and _core.is_module_type(cls.__name__)), "")
 
 
-def _kind(module: nn.Module, own_name: str, name: str, parameter: torch.Tensor) -> str:
-    """What a parameter is, by its module. The position table of a transformer is an Embedding only in name."""
-    if own_name == "bias" or own_name.endswith("_bias"):
-        return "bias"
-    by_name = _core.guess_kind(name, list(parameter.shape))
-    if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
-        return "position" if by_name == "position" else "embedding"
-    if isinstance(module, _CONV_TRANSPOSE):
-        return "conv_transpose"
-    if isinstance(module, _CONV):
-        return "depthwise" if module.groups == module.in_channels > 1 else "conv"
-    if isinstance(module, _NORM):
-        return "norm"
-    if isinstance(module, nn.Linear):
-        return "linear"
-    return "unknown"
-
-
-def _head(model: nn.Module) -> Optional[nn.Module]:
-    """The last Linear, if no other layer with a matrix comes after it."""
-    last = None
-    for module in model.modules():
-        if any(p.dim() >= 2 for p in module.parameters(recurse=False)):
-            last = module
-    return last if isinstance(last, nn.Linear) else None
-
-
-def named_groups(model: nn.Module) -> List[Dict[str, Any]]:
+def named_groups(model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
     """One parameter group with all of the model's parameters, their names and what their modules say they are.
 
-    Embeddings, convolutions (and depthwise ones), normalizations and the last Linear are recognized, and a tied
-    embedding counts as the output head it also is. Tied weights appear once, under their first name.
+    Tied weights appear once, under their first name; a tied embedding counts as the output head it also is. The prefix
+    tells several models of one optimizer apart: "encoder" makes "encoder.weight" of "weight".
 
     >>> optimizer = ClippedScion(named_groups(model), lr=1e-3, alpha=0.1, rho=100)
     """
-    head = _head(model)
+    modules = dict(model.named_modules())
+    types = {path: _module_type(module) for path, module in modules.items()}
+    held = []
     params: List[torch.Tensor] = []
-    names: List[str] = []
-    kinds: List[str] = []
-    seen: Dict[int, int] = {}
-    for prefix, module in model.named_modules():
+    for path, module in modules.items():
+        parts = path.split(".") if path else []
+        around = [types[".".join(parts[:i])] for i in range(len(parts) + 1)]
+        owner = modules[path.partition(".parametrizations.")[0]] if "ParametrizationList" in around else module
+        groups = owner.groups if isinstance(owner, nn.modules.conv._ConvNd) else 1
         for own_name, parameter in module.named_parameters(recurse=False):
-            name = f"{prefix}.{own_name}" if prefix else own_name
-            kind = "output" if module is head and own_name == "weight" else _kind(module, own_name, name, parameter)
-            if id(parameter) in seen:
-                if kind == "output":
-                    kinds[seen[id(parameter)]] = kind
-                continue
-            seen[id(parameter)] = len(params)
+            held.append((".".join(parts + [own_name]), around, list(parameter.shape), groups, id(parameter)))
             params.append(parameter)
-            names.append(name)
-            kinds.append(kind)
-    return [{"params": params, "names": names, "kinds": kinds}]
+    kinds = _core.kinds_of(held)
+    kept = [i for i, kind in enumerate(kinds) if kind != "alias"]
+    start = f"{prefix}." if prefix else ""
+    return [{"params": [params[i] for i in kept], "param_names": [start + held[i][0] for i in kept],
+             "kinds": [kinds[i] for i in kept]}]
 
 
-def _info(name: str, kind: str, parameter: torch.Tensor, given: Mapping[str, Any],
-          in_group: bool = True) -> _core.ParameterInfo:
+def _info(name: str, kind: str, parameter: torch.Tensor, given: Mapping[str, Any]) -> _core.ParameterInfo:
     return _core.ParameterInfo(name, list(parameter.shape), kind=kind, identity=parameter.data_ptr(),
-                               requires_grad=parameter.requires_grad, in_group=in_group,
-                               given=_options.assignment(given))
+                               requires_grad=parameter.requires_grad, given=_options.assignment(given))
+
+
+def entry_lr(where: str, method: _core.Method, route: _core.Route, lr: float, first: float) -> float:
+    """The lr of a parameter in a group whose lr is now `lr` and was `first`: a rule's keeps its ratio to it."""
+    if route.lr is None:
+        return lr
+    if first == 0:
+        raise ValueError(f"[{where}] a rule gives '{route.name}' the lr {route.lr}, which follows its group's; that "
+                         f"started at 0, so there is no ratio to keep")
+    try:
+        method.check_lr(lr * route.lr / first)
+    except ValueError as error:
+        raise ValueError(f"[{where}] '{route.name}': {error}") from None
+    return lr * route.lr / first
 
 
 def route_groups(where: str, method: _core.Method, groups: Sequence[Mapping[str, Any]],
-                 model: Optional[nn.Module] = None, grad_clip: float = 0.0) -> _core.Routing:
-    """The routes of all parameters, group by group; after them what the model has and no group."""
+                 grad_clip: float = 0.0) -> _core.Routing:
+    """The routes of all parameters, group by group."""
     infos = []
     listed = []
-    known = named_groups(model)[0] if model is not None else {"params": [], "names": [], "kinds": []}
-    in_model = {id(p): i for i, p in enumerate(known["params"])}
-    for index, group in enumerate(groups):
+    for index, (group, names) in enumerate(zip(groups, _options.names_of(where, groups))):
         _options.check_not_overridden(where, method, group, index)
         given = {key: group[key] for key in _options.ASSIGNED}
         if given["norm"] == "auto":  # says nothing
             given["norm"] = None
-        if method.norm is not None:
-            given.update(norm=method.norm, role=None)
-        if method.radius is not None:
-            given["radius"] = method.radius
-        for name, kind, parameter in zip(group["names"], group["kinds"], group["params"]):
-            if id(parameter) in in_model:
-                i = in_model.pop(id(parameter))
-                name, kind = known["names"][i], known["kinds"][i] if kind == "unknown" else kind
+        kinds = group.get("kinds") or ["unknown"] * len(names)
+        for name, kind, parameter in zip(names, kinds, group["params"]):
             infos.append(_info(name, kind, parameter, given))
             listed.append(parameter)
-    for i in in_model.values():
-        infos.append(_info(known["names"][i], known["kinds"][i], known["params"][i], {}, in_group=False))
-        listed.append(known["params"][i])
     shared = groups[0]
-    rules = [(pattern, _options.assignment(then)) for pattern, then in shared["rules"].items()]
-    routing = _core.route(infos, rules=rules, radii=shared["radii"], solver=shared["solver"], grad_clip=grad_clip)
+    rules = [(pattern, _options.assignment(then, _options.RULED)) for pattern, then in shared["rules"].items()]
+    routing = _core.route(infos, rules=rules, radii=shared["radii"], solver=shared["solver"], grad_clip=grad_clip,
+                          method=method)
     for parameter, route in zip(listed, routing.routes):
         if route.tied_to is not None and parameter is not listed[route.tied_to]:
             raise ValueError(f"[{where}] '{route.name}' and '{routing.routes[route.tied_to].name}' are two Parameters "

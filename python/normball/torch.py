@@ -11,21 +11,24 @@ is one s.
 """
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass
+import math
+import threading
+import warnings
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import nn
 
-from . import _core, _options
+from . import _core, _gate, _initialize, _options, _state
 from ._core import NonFiniteError
-from ._fallback import FallbackPart, compute_dtype
+from ._explain import explain_model
+from ._fallback import FallbackPart
 from ._native import Entry, NativePart, is_native
-from ._routing import named_groups, route_groups
+from ._report import LayerReport, StepReport
+from ._routing import entry_lr, named_groups, route_groups
 
-__all__ = ["ClippedScion", "LayerReport", "NonFiniteError", "NormBall", "Scion", "StepReport", "method_names",
-           "named_groups"]
+__all__ = ["ClippedScion", "LayerReport", "NonFiniteError", "NormBall", "Scion", "StepReport", "initialize_",
+           "method_names", "named_groups", "scale_into_balls_"]
 
 Params = Union[nn.Module, Iterable[torch.Tensor], Iterable[Tuple[str, torch.Tensor]], Iterable[Dict[str, Any]]]
 Rules = Mapping[str, Mapping[str, Any]]
@@ -36,42 +39,21 @@ def method_names() -> List[str]:
     return _core.method_names()
 
 
-@dataclass(frozen=True)
-class LayerReport:
-    """One matrix of the model in the last step."""
-    name: str
-    pairing: float  # <d, v>
-    dual_norm: float  # r ||d||*
-    weight_norm: float  # ||W|| / r before the step
-
-
-@dataclass(frozen=True)
-class StepReport:
-    """What the last step did."""
-    step: int  # k, from 0
-    s: float  # the pairing <d, v> of the whole model; unconstrained, the dual norm of d
-    eta: float
-    gamma: float  # lr / rho, with the largest lr of all groups
-    lr: float
-    clipped: bool  # eta was cut at rho
-    skipped: bool = False  # a gradient was not finite, and nothing was done
-    nonfinite: Optional[str] = None  # then: the parameter
-    layers: Tuple[LayerReport, ...] = ()  # with layer_reports=True
-
-
 class NormBall(torch.optim.Optimizer):
     """Any method of normball by name, as a PyTorch optimizer.
 
     Args:
         params: tensors, ``model.named_parameters()``, parameter groups, or a module. Names and modules let
             ``norm="auto"`` see what a parameter is. Group keys: ``params``, ``lr``, ``norm``, ``role``, ``radius``,
-            ``split``, ``batch``, ``names``, ``kinds``.
+            ``split``, ``batch``, ``param_names``, ``kinds``.
         method: see ``method_names()``.
         lr: gamma rho, the longest step relative to the balls. At most 1 where constrained. Not needed by ``"cg"`` and
             ``"adaptive_sd"``, whose steps it scales.
         alpha: weight of the newest gradient in the momentum, in (0, 1].
         rho, beta, l0, l1, short_step: as the method needs them.
-        norm: by name, ``"auto"`` chooses; see ``explain()``.
+        norm: by name, ``"auto"`` chooses; see ``explain()``. Or an object of your own with ``lmo(d)``, a minimizer of
+            <d, x> over the unit ball, on tensors; where short steps or reports need them also ``norm(x)`` and
+            ``dual_norm(d)``. It is stepped in torch operations.
         role: ``"input"``, ``"onehot"``, ``"hidden"``, ``"output"`` or ``"bias"`` instead of a norm.
         radius: of the balls; without it ``radii`` by role, which are 1 unless given.
         split: cuts matrices, each with a norm of its own: 3 (fused QKV), ``[768, 256, 256]`` rows, ``"columns(12)"``.
@@ -90,33 +72,35 @@ class NormBall(torch.optim.Optimizer):
     """
 
     report: Optional[StepReport]
+    _current: _core.Method
 
     def __init__(self, params: Params, method: str, lr: Optional[float] = None, *, alpha: float = 1.0,
                  rho: Optional[float] = None, beta: Optional[float] = None, l0: Optional[float] = None,
-                 l1: Optional[float] = None, short_step: str = "plain", norm: str = "auto",
+                 l1: Optional[float] = None, short_step: str = "plain", norm: Any = "auto",
                  role: Optional[str] = None, radius: Optional[float] = None,
                  split: Union[None, int, str, Sequence[int]] = None, batch: Optional[int] = None,
                  rules: Optional[Rules] = None, radii: Optional[Mapping[str, float]] = None, solver: str = "exact",
                  maximize: bool = False, nonfinite: str = "error", threads: int = 0,
                  overwrite_gradients: bool = False, layer_reports: bool = False, backend: str = "auto") -> None:
         where = type(self).__name__
+        _gate.check_construction(where)
         if lr is None:
             if method in _core.method_names() and method not in ("cg", "adaptive_sd"):
                 raise ValueError(f"[{where}] the method '{method}' needs lr")
             lr = 1.0
-        if backend not in ("auto", "torch"):
-            raise ValueError(f"[{where}] backend must be 'auto' or 'torch', got {backend!r}")
-        if not isinstance(threads, int) or threads < 0:
-            raise ValueError(f"[{where}] threads must be 0 or the number of threads, got {threads!r}")
-        self._execution = {"threads": threads, "overwrite_gradients": overwrite_gradients,
-                           "layer_reports": layer_reports, "backend": backend}
+        self._execution: Dict[str, Any] = {"threads": threads, "overwrite_gradients": overwrite_gradients,
+                                           "layer_reports": layer_reports, "backend": backend}
+        _options.check_execution(where, **self._execution)
         self._forget()
         defaults = dict(method=method, lr=lr, alpha=alpha, rho=rho, beta=beta, l0=l0, l1=l1, short_step=short_step,
                         norm=norm, role=role, radius=radius, split=split, batch=batch,
-                        rules={pattern: dict(then) for pattern, then in (rules or {}).items()},
-                        radii=dict(radii or {}), solver=solver, maximize=maximize, nonfinite=nonfinite, step=0)
+                        rules={} if rules is None else rules, radii={} if radii is None else radii, solver=solver,
+                        maximize=maximize, nonfinite=nonfinite, step=0)
         _options.check_lr(where, _options.check_shared(where, defaults), defaults, 0)
+        defaults.update(rules={pattern: dict(then) for pattern, then in defaults["rules"].items()},
+                        radii=dict(defaults["radii"]))
         self._complete = False
+        self._first_lrs: List[float] = []  # of the groups: rules with an lr are relative to them
         super().__init__(named_groups(params) if isinstance(params, nn.Module) else _options.as_groups(params), defaults)
         self._complete = True
         self._routing()
@@ -124,18 +108,23 @@ class NormBall(torch.optim.Optimizer):
     def _forget(self) -> None:
         """Drops what follows from the groups and the state; the next step makes it again."""
         self._parts: List[Union[NativePart, FallbackPart]] = []
+        self._described: Dict[int, Any] = {}
         self._snapshot: Any = None
         self._numbers: Any = None
+        self._warned = False
+        self._lock = getattr(self, "_lock", None) or threading.RLock()
         self.report = None
 
     def __getstate__(self) -> Dict[str, Any]:
         state = super().__getstate__()
         state["_execution"] = self._execution
         state["_complete"] = True
+        state["_first_lrs"] = list(self._first_lrs)
         return state
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         super().__setstate__(state)
+        _state.unwrap(self.state)
         self._forget()
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
@@ -151,177 +140,230 @@ class NormBall(torch.optim.Optimizer):
                                  f"{index} must not set it to {group[key]!r}")
         if index > 0:  # schedules may have moved on
             group.update({key: self.param_groups[0][key] for key in _options.SHARED})
-        super().add_param_group(group)
+        named = _options.name_all([*self.param_groups, group])
         try:
+            super().add_param_group(group)
             added = self.param_groups[index]
-            _options.check_lr(where, self._method(), added, index)
+            self._first_lrs[index:] = [_options.check_lr(where, self._method(), added, index)]
             _options.assignment(added)
             if self._complete:
                 self._routing()
         except Exception:
-            del self.param_groups[index]
+            del self.param_groups[index:]
+            for other in named:
+                del other["param_names"]
             raise
 
     def _method(self) -> _core.Method:
         return _options.make_method(type(self).__name__, self.param_groups[0])
 
-    def _routing(self, model: Optional[nn.Module] = None, grad_clip: float = 0.0) -> _core.Routing:
-        return route_groups(type(self).__name__, self._method(), self.param_groups, model, grad_clip)
+    def _routing(self, grad_clip: float = 0.0) -> _core.Routing:
+        return route_groups(type(self).__name__, self._method(), self.param_groups, grad_clip)
 
     def explain(self, model: Optional[nn.Module] = None, grad_clip: float = 0.0) -> str:
-        """A table of all parameters: shape, norm, radius and why, then warnings.
+        """A table of all parameters: shape, norm, radius and why, then warnings. It is what step() uses.
 
-        With the model, names and kinds come from it, and parameters that no group has are shown. ``grad_clip`` is the
-        norm to which you clip gradients yourself, if you do.
+        With the model, parameters also have its names, and those that no group has are shown; give the model to the
+        constructor to let it choose norms. ``grad_clip`` is the norm to which you clip gradients yourself, if you do.
         """
-        return self._routing(model, grad_clip).explain()
+        _options.check_complete(type(self).__name__, self.param_groups)
+        routing = self._routing(_options.number(f"{type(self).__name__}.explain", "grad_clip", grad_clip))
+        if model is None:
+            return routing.explain()
+        return explain_model(type(self).__name__, routing, self.param_groups, model)
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Loads what state_dict() gave: momentum, options and the count of steps. On an error nothing changes."""
-        self._check_state_dict(state_dict)
-        super().load_state_dict(state_dict)
-        # torch casts state to the parameter's type; the momentum of half-precision parameters is float32.
-        indices = [i for group in state_dict["param_groups"] for i in group["params"]]
-        parameters = [p for group in self.param_groups for p in group["params"]]
-        for index, parameter in zip(indices, parameters):
-            saved = state_dict["state"].get(index, {}).get("momentum")
-            if saved is not None and saved.dtype != parameter.dtype:
-                self.state[parameter]["momentum"] = saved.detach().clone().to(parameter.device, compute_dtype(parameter))
-
-    def _check_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        where = type(self).__name__
-        groups = state_dict["param_groups"]
-        for index, group in enumerate(groups):
-            missing = [key for key in _options.SHARED + _options.OWN if key not in group]
-            if missing:
-                raise ValueError(f"[{where}] the state dict's group {index} has no '{missing[0]}': it is of another "
-                                 f"optimizer")
-            if group["method"] != self.defaults["method"]:
-                raise ValueError(f"[{where}] the state dict is of the method '{group['method']}', this optimizer is "
-                                 f"'{self.defaults['method']}'; to load it all the same, change 'method', and the "
-                                 f"options it needs, in the state dict's param_groups")
-        if [len(group["params"]) for group in groups] != [len(group["params"]) for group in self.param_groups]:
-            return  # torch has an error for it
-        saved_ids = [i for group in groups for i in group["params"]]
-        named = [pair for group in self.param_groups for pair in zip(group["names"], group["params"])]
-        for index, (name, parameter) in zip(saved_ids, named):
-            momentum = state_dict["state"].get(index, {}).get("momentum")
-            if momentum is not None and momentum.shape != parameter.shape:
-                raise ValueError(f"[{where}] the state dict's momentum of '{name}' is {list(momentum.shape)}; the "
-                                 f"parameter is {list(parameter.shape)}")
+        with self._lock:
+            _state.load(self, state_dict, super().load_state_dict)
 
     def _take_snapshot(self) -> List[Any]:
         """All that routes and buffers depend on."""
-        snapshot: List[Any] = []
-        for group in self.param_groups:
-            snapshot.append([group[key] for key in _options.SHARED if key != "step" and key not in _options.NUMBERS])
-            snapshot.append([group[key] for key in _options.OWN if key != "lr"])
-            snapshot.append([(id(p), p.dtype, p.device, p.shape, p.stride(), p.requires_grad) for p in group["params"]])
-        return snapshot
+        kept = [key for key in _options.SHARED if key != "step" and key not in _options.NUMBERS]
+        kept += [key for key in _options.OWN + _options.DESCRIBING if key != "lr"]
+        return [([_options.frozen(group.get(key)) for key in kept],
+                 [(id(p), p.dtype, p.device, p.shape, p.stride(), p.requires_grad, p.data_ptr()) for p in group["params"]])
+                for group in self.param_groups]
 
     def _refresh(self) -> _core.Method:
         """The method as the groups have it now; makes the parts again if that or a tensor's form has changed."""
+        _options.check_complete(type(self).__name__, self.param_groups)
         snapshot = self._take_snapshot()
-        numbers = [[group[key] for key in _options.NUMBERS] for group in self.param_groups]
+        numbers = [[_options.frozen(group[key]) for key in _options.NUMBERS] for group in self.param_groups]
         if snapshot == self._snapshot and numbers == self._numbers:
             return self._current
-        where = type(self).__name__
-        _options.check_agreement(where, self.param_groups)
-        method = _options.check_shared(where, self.param_groups[0])
+        method = _options.check_groups(type(self).__name__, self.param_groups)
         if snapshot != self._snapshot:
             self._make_parts(method)
-            self._snapshot = copy.deepcopy(snapshot)
+            self._snapshot = snapshot
         for part in self._parts:
             part.set_method(method)
         self._current, self._numbers = method, numbers
         return method
 
+    def _entries(self) -> List[Entry]:
+        """The parameters that are stepped, each once."""
+        where = type(self).__name__
+        owners = [(p, index) for index, group in enumerate(self.param_groups) for p in group["params"]]
+        names = [name for own in _options.names_of(where, self.param_groups) for name in own]
+        for (parameter, _), name in zip(owners, names):
+            _gate.check_parameter(where, name, parameter)
+            _gate.check_memory(where, name, parameter)
+        routes = self._routing().routes
+        # A route without blocks is tied to an earlier one.
+        return [Entry(parameter, route, index) for (parameter, index), route in zip(owners, routes) if route.blocks]
+
     def _make_parts(self, method: _core.Method) -> None:
         """Hands each parameter to the core or to torch operations."""
-        owners = [(p, index) for index, group in enumerate(self.param_groups) for p in group["params"]]
         native: Dict[torch.dtype, List[Entry]] = {}
         fallback: List[Entry] = []
-        for (parameter, index), route in zip(owners, self._routing().routes):
-            if not route.blocks:  # tied to an earlier one
-                continue
-            entry = Entry(parameter, route, index)
-            if self._execution["backend"] == "auto" and is_native(parameter, route):
-                native.setdefault(parameter.dtype, []).append(entry)
+        entries = self._entries()
+        described = _options.described(self.param_groups)
+        _options.check_order(type(self).__name__, self._described, described)
+        for entry in entries:
+            if self._execution["backend"] == "auto" and is_native(entry.parameter, entry.route):
+                native.setdefault(entry.parameter.dtype, []).append(entry)
             else:
                 fallback.append(entry)
         reports = self._execution["layer_reports"]
-        self._parts = [NativePart(method, entries, self.state, self._execution["threads"],
-                                  self._execution["overwrite_gradients"], reports) for entries in native.values()]
-        if fallback:
-            self._parts.append(FallbackPart(method, fallback, self.state, reports))
+        # Torch operations first: they can fail, a user's norm above all, and change nothing before apply().
+        self._parts = [FallbackPart(method, fallback, reports)] if fallback else []
+        self._parts += [NativePart(method, own, self._execution["threads"], self._execution["overwrite_gradients"], reports)
+                        for own in native.values()]
+        self._described = described
+        self._order = {block.name: i for i, block in enumerate(b for entry in entries for b in entry.route.blocks)}
 
     def _gradient(self, entry: Entry) -> Optional[torch.Tensor]:
-        gradient = entry.parameter.grad
-        if gradient is None:
-            return None
-        if gradient.is_sparse or gradient.layout != torch.strided:
-            raise ValueError(f"[{type(self).__name__}] the gradient of '{entry.route.name}' is sparse; norms need all of "
-                             f"it: use nn.Embedding(..., sparse=False)")
-        return gradient.neg() if self.param_groups[0]["maximize"] else gradient
+        """What the step may read, after the checks that it and the momentum fit their parameter."""
+        where, name = type(self).__name__, entry.route.name
+        gradient = _gate.checked_gradient(where, name, entry.parameter)
+        _gate.check_state(where, name, entry.parameter, self.state.get(entry.parameter, {}))
+        return gradient.neg() if gradient is not None and self.param_groups[0]["maximize"] else gradient
 
-    def _first_nonfinite(self, gradients: Sequence[Sequence[Optional[torch.Tensor]]]) -> Optional[str]:
+    def _first_nonfinite(self, gradients: Sequence[Sequence[Optional[torch.Tensor]]], all_of_it: bool) -> Optional[str]:
+        """The first parameter whose gradient is not finite, or weights or momentum."""
         for part, own in zip(self._parts, gradients):
             for entry, gradient in zip(part.entries, own):
-                if gradient is not None and not bool(torch.isfinite(gradient).all()):
+                p = entry.parameter
+                tensors = [gradient, p, self.state.get(p, {}).get("momentum")] if all_of_it else [gradient]
+                if gradient is not None and not all(bool(torch.isfinite(t).all()) for t in tensors if t is not None):
                     return entry.route.name
         return None
 
+    def _prepare(self, method: _core.Method, gradients: Sequence[Sequence[Optional[torch.Tensor]]], lrs: Sequence[float],
+                 k: int) -> Tuple[float, float, List[float]]:
+        """s, eta and every part's share of it. On an error nothing has changed."""
+        # A part of the core checks its own gradients before it changes anything; several must be checked together.
+        if len(self._parts) > 1 or isinstance(self._parts[0], FallbackPart):
+            name = self._first_nonfinite(gradients, all_of_it=False)
+            if name is not None:
+                raise self._nonfinite(f"the gradient of '{name}' has an entry that is not finite", name)
+        prepared = [part.prepare(own, [self._lr(entry, method, lrs) for entry in part.entries], self.state)
+                    for part, own in zip(self._parts, gradients)]
+        s, shares = method.combine_duals([pairing for pairing, _ in prepared])
+        length = method.combine_norms([length for _, length in prepared])
+        if not math.isfinite(s + length):
+            name = next((row[0] for part in self._parts for row in part.layers() if not math.isfinite(row[1])), "?")
+            raise self._nonfinite(f"s = {s} is not finite: '{name}', its momentum or what its norm answers are not, or they "
+                                  f"are too large", name)
+        eta = method.eta(s, length, k)
+        if not max(lrs) / method.rho * eta < float("inf"):
+            raise self._nonfinite(f"the step {max(lrs) / method.rho * eta} is not finite at s = {s}", "?")
+        return s, eta, shares
+
+    def _nonfinite(self, text: str, name: str) -> NonFiniteError:
+        error = NonFiniteError(f"[{type(self).__name__}] {text}")
+        error.parameter = name  # type: ignore[attr-defined]
+        return error
+
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
-        """One step. The closure, if given, reevaluates the model; its loss is returned."""
+        """One step. The closure, if given, reevaluates the model; its loss is returned. Threads take their turns."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        with self._lock:
+            self._step()
+        return loss
+
+    def _step(self) -> None:
         method = self._refresh()
         lrs = [_options.check_lr(type(self).__name__, method, group, index)
                for index, group in enumerate(self.param_groups)]
         gradients = [[self._gradient(entry) for entry in part.entries] for part in self._parts]
         if all(gradient is None for own in gradients for gradient in own):
-            return loss
-        k = self.param_groups[0]["step"]
+            return
+        k, gamma = int(self.param_groups[0]["step"]), max(lrs) / method.rho
         try:
-            # A part checks its own gradients before it changes anything; several must be checked together.
-            if len(self._parts) > 1 or isinstance(self._parts[0], FallbackPart):
-                name = self._first_nonfinite(gradients)
-                if name is not None:
-                    raise NonFiniteError(f"[{type(self).__name__}] the gradient of '{name}' has an entry that is not "
-                                         f"finite")
-            prepared = [part.prepare(own, [lrs[entry.group] for entry in part.entries])
-                        for part, own in zip(self._parts, gradients)]
-            s, shares = method.combine_duals([pairing for pairing, _ in prepared])
-            eta = method.eta(s, method.combine_norms([length for _, length in prepared]), k)
-            gamma = max(lrs) / method.rho
-            if not gamma * eta < float("inf"):
-                raise ValueError(f"[{type(self).__name__}] s = {s} and the step {gamma * eta} are not finite")
+            s, eta, shares = self._prepare(method, gradients, lrs, k)
             for part, share in zip(self._parts, shares):
                 part.apply(eta * share)
         except NonFiniteError as error:
             self._abandon()
             if self.param_groups[0]["nonfinite"] == "error":
                 raise
-            name = str(error).partition("gradient of '")[2].rpartition("' has an entry")[0]
-            self.report = StepReport(k, 0.0, 0.0, max(lrs) / method.rho, max(lrs), False, True, name)
-            return loss
-        except Exception:
+            name = getattr(error, "parameter", None) or self._first_nonfinite(gradients, all_of_it=True)
+            self.report = StepReport(k, 0.0, 0.0, gamma, max(lrs), False, True, name)
+            return
+        except BaseException:
             self._abandon()
             raise
-        layers = ()
+        layers: Tuple[LayerReport, ...] = ()
         if self._execution["layer_reports"]:
-            layers = tuple(LayerReport(*row) for part in self._parts for row in part.layers())
-        self.report = StepReport(k, s, eta, gamma, max(lrs), 0 < eta >= method.max_eta, layers=layers)
+            rows = [row for part in self._parts for row in part.layers()]
+            layers = tuple(LayerReport(*row) for row in sorted(rows, key=lambda row: self._order[row[0]]))
+        stalled = method.constrained and eta == 0 and s < 0
+        self.report = StepReport(k, s, eta, gamma, max(lrs), method.is_clipped(eta), layers=layers, stalled=stalled)
         for group in self.param_groups:
             group["step"] = k + 1
-        return loss
+        if stalled and not self._warned:
+            self._warned = True
+            size = _initialize.product_norm(self._entries())
+            if size > 1 + 1e-3:
+                warnings.warn(f"[{type(self).__name__}] the weights are {size:.3g} times as large as their balls and s = "
+                              f"{s:.3g} < 0, so this step and those to come are 0; use normball.torch.scale_into_balls_"
+                              f"(optimizer), initialize_, or larger radii", stacklevel=3)
+
+    def _lr(self, entry: Entry, method: _core.Method, lrs: Sequence[float]) -> float:
+        return entry_lr(type(self).__name__, method, entry.route, lrs[entry.group], self._first_lrs[entry.group])
 
     def _abandon(self) -> None:
         for part in self._parts:
             part.abandon()
+
+
+def initialize_(target: Union[NormBall, nn.Module], seed: int = 0, **options: Any) -> None:
+    """Puts the weights on the spheres of their norms in place: ||W|| = radius. Biases are 0; gains and other vectors stay.
+
+    The optimizer's norms and radii, or those that it would choose for a module with these options (``radii``, ``rules``,
+    ...). A module's buffers, and what an optimizer does not have, stay.
+
+    >>> optimizer = ClippedScion(model, lr=0.01, alpha=0.1, rho=100, constrained=True)
+    >>> initialize_(optimizer, seed=0)
+    """
+    if isinstance(target, nn.Module):
+        target = NormBall(target, "ucg", 1.0, **options)
+    elif not isinstance(target, NormBall):
+        raise ValueError(f"[initialize_] takes an optimizer of normball.torch or a module, got {type(target).__name__}")
+    elif options:
+        raise ValueError(f"[initialize_] an optimizer has its norms and radii; got {', '.join(options)}")
+    kinds = {id(p): kind for group in target.param_groups
+             for p, kind in zip(group["params"], group.get("kinds") or ["unknown"] * len(group["params"]))}
+    entries = target._entries()
+    _initialize.initialize_entries("initialize_", entries, [
+        kinds[id(p)] if kinds[id(p)] != "unknown" else _core.guess_kind(route.name, list(p.shape))
+        for p, route, _ in entries], seed)
+
+
+def scale_into_balls_(optimizer: NormBall) -> float:
+    """Scales every weight outside its ball to its sphere, in place; the product norm max ||W|| / radius before.
+
+    For weights that start outside, where a clipped step of a constrained method cannot move them.
+    """
+    if not isinstance(optimizer, NormBall):
+        raise ValueError(f"[scale_into_balls_] takes an optimizer of normball.torch, got {type(optimizer).__name__}")
+    return _initialize.scale_into_balls("scale_into_balls_", optimizer._entries())
 
 
 class ClippedScion(NormBall):

@@ -35,6 +35,34 @@ def test_any_scale(scale):
         assert (d.double() * u.double()).sum().item() == pytest.approx(dual.item(), rel=1e-5)
 
 
+@pytest.mark.parametrize("norm", ["spectral", "sign", "row", "col", "rms", "euclidean", "spectral(solver=muon)"])
+@pytest.mark.parametrize("dtype,scale", [(torch.float64, 1e-300), (torch.float64, 1e-200), (torch.float64, 1e200),
+                                         (torch.float64, 1e300), (torch.float32, 1e-42), (torch.float32, 1e-30),
+                                         (torch.float32, 1e30), (torch.float32, 1e37)])
+def test_steps_at_any_scale_are_the_core_s(dtype, scale, norm):
+    """A row much smaller than the others, in clipped and unclipped steps, and norms of weights of that size."""
+    torch.manual_seed(0)
+    gradient = torch.randn(6, 9, dtype=torch.float64)
+    gradient[3] *= 1e-2
+    gradient = (gradient * scale).to(dtype)
+    for rho in (1e-3 * scale, 1e3 * scale):
+        params = [torch.ones(6, 9, dtype=dtype), torch.ones(6, 9, dtype=dtype)]
+        optimizers = [ClippedScion([p], lr=0.5, alpha=0.5, rho=rho, norm=norm, layer_reports=True, backend=backend)
+                      for p, backend in zip(params, ("auto", "torch"))]
+        for p, optimizer in zip(params, optimizers):
+            p.grad = gradient.clone()
+            optimizer.step()
+        core, ours = (optimizer.report for optimizer in optimizers)
+        assert core.clipped == (rho < scale) and 0 < core.s < float("inf")
+        assert ours.s == pytest.approx(core.s, rel=1e-4) and ours.eta == pytest.approx(core.eta, rel=1e-4)
+        assert relative_error([params[1] - 1], [params[0] - 1]) <= (1e-9 if dtype == torch.float64 else 1e-4)
+    for p, optimizer in zip(params, optimizers):
+        p.copy_(gradient)
+        optimizer.step()
+    sizes = [optimizer.report.layers[0].weight_norm for optimizer in optimizers]
+    assert sizes[1] == pytest.approx(sizes[0], rel=1e-5) and 0 < sizes[0] < float("inf")
+
+
 def test_zero_and_low_rank():
     assert not _fallback.polar(torch.zeros(3, 4), "exact").any()
     d = torch.outer(torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0, 0.0]))

@@ -1,15 +1,19 @@
 """Which norm each parameter of known models gets through the Python front end, and the warnings."""
+from pathlib import Path
+
+import normball
 import pytest
 import torch
 from models import Airbench, Gpt, Vit, mixed
-from normball.torch import ClippedScion, named_groups
+from normball.torch import ClippedScion, Scion, named_groups
+from routing_models import CASES
 from torch import nn
 
 OPTIONS = dict(lr=0.01, alpha=0.1, rho=10.0)
 
 
-def norms(optimizer, model=None):
-    return {route.name: route.norm for route in optimizer._routing(model).routes if route.blocks}
+def norms(optimizer):
+    return {route.name: route.norm for route in optimizer._routing().routes if route.blocks}
 
 
 def expected_airbench():
@@ -46,17 +50,71 @@ MODELS = [(Airbench, expected_airbench), (Gpt, expected_gpt), (Vit, expected_vit
 
 
 @pytest.mark.parametrize("make,expected", MODELS)
-@pytest.mark.parametrize("form", ["module", "named_groups", "named_parameters", "parameters and explain(model)"])
+@pytest.mark.parametrize("form", ["module", "named_groups", "named_parameters"])
 def test_known_models(make, expected, form):
     model = make()
     params = {"module": lambda: model, "named_groups": lambda: named_groups(model),
-              "named_parameters": model.named_parameters, "parameters and explain(model)": model.parameters}[form]()
+              "named_parameters": model.named_parameters}[form]()
     optimizer = ClippedScion(params, **OPTIONS)
-    assert norms(optimizer, model if form.endswith("(model)") else None) == expected()
+    assert norms(optimizer) == expected()
     table = optimizer.explain(model)
     for name, norm in expected().items():
         assert any(line.split()[0] == name and norm in line for line in table.splitlines()), name
     assert "warning" not in table
+
+
+def rows(table):
+    """{parameter: (norm, radius)} of an explained table, by its first line's columns."""
+    lines = [line for line in table.splitlines() if not line.startswith("warning")]
+    at = [lines[0].index(title) for title in ("norm", "radius", "why")]
+    return {line.split()[0]: (line[at[0]:at[1]].strip(), line[at[1]:at[2]].strip()) for line in lines[1:]}
+
+
+@pytest.mark.parametrize("form", ["module", "parameters", "named_parameters", "groups"])
+def test_explain_shows_what_steps(form):
+    """With alpha = 1 and a small lr the step of each parameter is lr times the radius of the table in its norm."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 12), nn.LayerNorm(12), nn.Linear(12, 6))
+    params = {"module": lambda: model, "parameters": model.parameters, "named_parameters": model.named_parameters,
+              "groups": lambda: [dict(params=list(m.parameters())) for m in model]}[form]()
+    optimizer = Scion(params, lr=1e-3, alpha=1.0, radii={"hidden": 50, "output": 3000, "onehot": 7})
+    table = rows(optimizer.explain(model))
+    assert set(table) == {name for name, _ in model.named_parameters()}
+    before = {name: p.detach().double().clone() for name, p in model.named_parameters()}
+    for p in model.parameters():
+        p.grad = torch.randn_like(p)
+    optimizer.step()
+    for name, p in model.named_parameters():
+        norm, radius = table[name]
+        moved = normball.norm((before[name] - p.detach().double()).numpy(), norm)
+        assert moved == pytest.approx(1e-3 * float(radius), rel=1e-3), (name, norm)
+
+
+def test_explain_of_another_model_is_refused():
+    optimizer = ClippedScion(nn.Linear(3, 2), **OPTIONS)
+    with pytest.raises(ValueError, match="none of the 2 parameters of this Linear.*the model that it trains"):
+        optimizer.explain(nn.Linear(3, 2))
+    with pytest.raises(ValueError, match="must be the module.*list"):
+        optimizer.explain([])
+
+
+def test_several_models_in_one_optimizer():
+    encoder, decoder = nn.Linear(5, 3), nn.Linear(3, 5)
+    both = ClippedScion(named_groups(encoder) + named_groups(decoder), **OPTIONS)
+    assert list(norms(both)) == ["weight", "bias", "group1.weight", "group1.bias"]
+    prefixed = ClippedScion(named_groups(encoder, prefix="encoder") + named_groups(decoder, "decoder"), **OPTIONS,
+                            rules={"decoder.weight": dict(norm="row")})
+    assert norms(prefixed) == {"encoder.weight": "sign", "encoder.bias": "rms", "decoder.weight": "row",
+                               "decoder.bias": "rms"}
+    pairs = [dict(params=list(encoder.named_parameters())), dict(params=list(decoder.named_parameters()))]
+    starts = [p.detach().clone() for m in (encoder, decoder) for p in m.parameters()]
+    optimizer = ClippedScion(pairs, **OPTIONS, layer_reports=True)
+    for m in (encoder, decoder):
+        for p in m.parameters():
+            p.grad = torch.ones_like(p)
+    optimizer.step()
+    assert [layer.name for layer in optimizer.report.layers] == ["weight", "bias", "group1.weight", "group1.bias"]
+    assert not any(torch.equal(p, q) for p, q in zip(starts, [*encoder.parameters(), *decoder.parameters()]))
 
 
 def test_module_types_count_where_names_say_nothing():
@@ -113,7 +171,8 @@ def test_each_warning_is_given():
     tied = nn.Parameter(torch.zeros(50, 8))
     assert "one tied weight listed twice" in explained([("wte.weight", tied), ("lm_head.weight", tied)])
     depthwise = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3, groups=8))
-    assert "looks like a depthwise convolution" in explained(depthwise)
+    assert "looks like a depthwise convolution" in explained(depthwise.named_parameters())
+    assert "depthwise convolution" in explained(depthwise) and "warning: '1.weight'" not in explained(depthwise)
     embedding = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 4))
     assert "routed to spectral" in explained(embedding, rules={"0.weight": dict(norm="spectral")})
     assert "could be a 1-d convolution or stacked matrices" in explained([torch.zeros(8, 16, 4)])
@@ -121,3 +180,51 @@ def test_each_warning_is_given():
     assert "no output head was recognized" in explained([("a", torch.zeros(4, 3)), ("b", torch.zeros(2, 4))])
     partly = explained(embedding[1].parameters(), model=embedding)
     assert "'0.weight' is in no parameter group" in partly
+
+
+FIXTURE = Path(__file__).parent.parent / "routing_fixture"
+RADII = {"input": 2, "onehot": 3, "hidden": 50, "output": 3000, "bias": 0.5}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_table_is_the_one_that_libtorch_has(name):
+    make, rules = CASES[name]
+    model = make()
+    table = explained(model, model, rules=rules, radii=RADII)
+    assert table == (FIXTURE / f"{name}.txt").read_text()
+
+
+def test_every_table_of_the_fixture_is_tested():
+    assert sorted(path.stem for path in FIXTURE.iterdir()) == sorted(CASES)
+
+
+def test_weight_normalization():
+    model = nn.Sequential(nn.utils.weight_norm(nn.Conv2d(3, 8, 3)), nn.utils.weight_norm(nn.Linear(8, 4)))
+    assert norms(ClippedScion(model, **OPTIONS)) == {
+        "0.weight_g": "rms", "0.weight_v": "spectral(input)", "0.bias": "rms", "1.weight_g": "rms", "1.weight_v": "sign",
+        "1.bias": "rms"}
+    reparametrized = nn.Sequential(nn.Conv2d(8, 8, 3, groups=8, bias=False), nn.Linear(8, 4, bias=False))
+    nn.utils.parametrizations.orthogonal(reparametrized[1])
+    nn.utils.parametrizations.spectral_norm(reparametrized[0])
+    assert norms(ClippedScion(reparametrized, **OPTIONS)) == {
+        "0.parametrizations.weight.original": "row", "1.parametrizations.weight.original": "sign"}
+
+
+def test_rules_give_lrs_that_follow_the_schedule():
+    a, b = (nn.Parameter(torch.zeros(4, 3, dtype=torch.float64)) for _ in range(2))
+    optimizer = ClippedScion([("a", a), ("b", b)], lr=0.4, alpha=1.0, rho=1e-9, norm="sign(unit)",
+                             rules={"b": dict(lr=0.8)})
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    for k in range(3):
+        before = a.detach().clone(), b.detach().clone()
+        a.grad, b.grad = torch.ones_like(a), torch.ones_like(b)
+        optimizer.step()
+        schedule.step()
+        assert torch.allclose(before[0] - a, torch.full_like(a, 0.4 * 0.5 ** k))
+        assert torch.allclose(before[1] - b, torch.full_like(b, 0.8 * 0.5 ** k))
+    assert "lr 0.8 by rule 'b'" in optimizer.explain()
+    with pytest.raises(ValueError, match="lr.*-1"):
+        ClippedScion([("a", a)], **OPTIONS, rules={"a": dict(lr=-1.0)})
+    short = ClippedScion([("a", a)], **OPTIONS, constrained=True, rules={"a": dict(lr=1.5)})
+    with pytest.raises(ValueError, match="'a'.*1.5"):
+        short.step()

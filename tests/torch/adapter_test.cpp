@@ -7,6 +7,7 @@
 #include "normball/normball.h"
 #include "normball_torch/clipped_scion.h"
 #include "reference.h"
+#include "support.h"
 
 namespace {
 
@@ -22,6 +23,9 @@ using normball::optim::ScionOptions;
 using reference::Batch;
 using reference::make_net;
 using reference::Net;
+using support::equal;
+using support::expect_error;
+using support::parameter;
 using torch::Tensor;
 using torch::optim::OptimizerParamGroup;
 
@@ -56,37 +60,6 @@ double worst_difference(const std::vector<Tensor>& a, const std::vector<Tensor>&
     worst = std::max(worst, difference.abs().max().item<double>());
   }
   return worst;
-}
-
-// Bit for bit.
-bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!torch::equal(a[i], b[i])) return false;
-  }
-  return a.size() == b.size();
-}
-
-template <class Body>
-void expect_error(const Body& body, const std::vector<std::string>& parts) {
-  try {
-    body();
-    ADD_FAILURE() << "no exception; expected one with " << parts.front();
-  } catch (const std::invalid_argument& error) {
-    const std::string text = error.what();
-    EXPECT_EQ(text.front(), '[') << text;
-    for (const auto& part : parts) {
-      EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' not in: " << text;
-    }
-  }
-}
-
-Tensor parameter(torch::IntArrayRef sizes, uint64_t seed = 1,
-                 torch::ScalarType type = torch::kFloat64) {
-  torch::manual_seed(seed);
-  Tensor result = torch::randn(sizes, torch::kFloat64).to(type);
-  result.set_requires_grad(true);
-  result.mutable_grad() = torch::randn(sizes, torch::kFloat64).to(type);
-  return result;
 }
 
 TEST(Training, ProgressInBothPaths) {
@@ -157,7 +130,8 @@ TEST(Training, MixedTypesShareOneStep) {
     contiguous.mutable_grad() = strided.grad();
     same.push_back(contiguous);
     mixed.push_back(strided);
-    const auto given = NormBallOptions(0.1).rho(2);
+    auto given = NormBallOptions(0.1);
+    if (method != "gd") given.rho(2);
     NormBall a(same, method, given), b(mixed, method, given);
     for (int k = 0; k < 3; ++k) {
       a.step();
@@ -461,9 +435,17 @@ TEST(Conventions, TiedWeightsMoveOnce) {
   const Net net = make_net();
   ClippedScion optimizer(*net, options());
   const auto text = optimizer.explain();
-  EXPECT_NE(text.find("tied"), std::string::npos);
-  EXPECT_NE(text.find("listed twice"), std::string::npos) << text;
+  EXPECT_NE(text.find("embedding tied to the output head"), std::string::npos) << text;
+  EXPECT_EQ(text.find("warning"), std::string::npos) << text;
   EXPECT_EQ(optimizer.routing().layers().size(), 8U);
+  // A list that has it twice is told so.
+  ClippedScion listed(net->named_parameters(), options());
+  EXPECT_NE(listed.explain().find("listed twice"), std::string::npos) << listed.explain();
+  EXPECT_EQ(listed.routing().layers().size(), 8U);
+  // Both names are its own.
+  ClippedScion ruled(
+      *net, options().rules(std::vector<normball::RoutingRule>{{"head.weight", {.radius = 77}}}));
+  EXPECT_EQ(ruled.routing().routes[7].radius, 77);
   const auto& embed = optimizer.routing().routes[7];
   EXPECT_EQ(embed.name, "embed.weight");
   EXPECT_EQ(normball::to_string(embed.norm), "sign");

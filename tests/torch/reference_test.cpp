@@ -156,10 +156,12 @@ using Step = std::function<double()>;
 Step adapter(const Case& c, const Net& net, bool force_aten) {
   NormBallOptions options = c.options;
   options.force_aten(force_aten);
-  options.radii(normball::RoleRadii{.input = radius_hidden,
-                                    .hidden = radius_hidden,
-                                    .output = radius_output,
-                                    .bias = radius_bias});
+  if (!c.algorithm.whole_vector && c.algorithm.radius == 0) {  // else they are the method's
+    options.radii(normball::RoleRadii{.input = radius_hidden,
+                                      .hidden = radius_hidden,
+                                      .output = radius_output,
+                                      .bias = radius_bias});
+  }
   const auto optimizer = std::make_shared<NormBall>(*net, c.method, options);
   return [optimizer] {
     optimizer->step();

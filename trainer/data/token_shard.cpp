@@ -135,7 +135,10 @@ std::vector<std::string> find_shards(const std::string& path, const std::string&
     for (size_t i = 0; matches.status == 0 && i < matches.result.gl_pathc; ++i) {
       files.emplace_back(matches.result.gl_pathv[i]);
     }
-    if (files.empty()) fail("find_shards", path, ": no file matches; check the pattern");
+    if (files.empty())
+      fail("find_shards", path,
+           ": no file matches; check the pattern, or make shards with `normball data prepare` "
+           "(docs/data.md)");
   } else {
     files.push_back(path);
   }

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <sstream>
 
 #include "normball/error.h"
 #include "normball/text.h"
 #include "trainer/run/config_keys.h"
 #include "trainer/run/config_method.h"
+#include "trainer/run/config_use.h"
 #include "trainer/run/file_system.h"
 #include "trainer/run/presets.h"
 
@@ -100,10 +102,11 @@ class Reader {
 
  private:
   void check_range(double value, const toml::node& node) const {
-    if (std::isnan(value) || !key_.range.contains(value)) {
-      const std::string limits = key_.range.text();
-      wrong(where_, key_.full_name(), " must be ", limits.empty() ? "a number" : limits, ", got ",
-            text_of(node));
+    if (!std::isfinite(value)) {
+      wrong(where_, key_.full_name(), " must be a finite number, got ", text_of(node));
+    }
+    if (!key_.range.contains(value)) {
+      wrong(where_, key_.full_name(), " must be ", key_.range.text(), ", got ", text_of(node));
     }
   }
   void check_text(const std::string& text) const {
@@ -187,6 +190,9 @@ void validate_model(const Config& config, std::string_view where) {
           " must be an even multiple of model.heads = ", model.heads,
           " (rotary embeddings turn pairs)");
   }
+  if (text && config.data.path.empty()) {
+    wrong(where, "data.kind = \"", config.data.kind, "\" needs data.path");
+  }
   if (model.kind == "mlp" && model.hidden.size() > 1000) {
     wrong(where, "model.hidden has ", model.hidden.size(), " layers; at most 1000 are allowed");
   }
@@ -197,6 +203,17 @@ void validate_optimizer(const Config& config, std::string_view where) {
   if (options.betas.size() != 2) {
     wrong(where, "optimizer.betas must have two numbers, got ", options.betas.size());
   }
+  if (options.method == "muon" && config.model.kind == "mlp" && config.model.hidden.size() < 2) {
+    wrong(where,
+          "optimizer.method = \"muon\" steps the matrices between the first and the last; an ",
+          "mlp has one only where model.hidden has two layers or more");
+  }
+  const bool radii = std::ranges::any_of(
+      config.norm.route, [](const Route& route) { return route.radius.has_value(); });
+  if (options.method == "s3cg" && radii) {
+    wrong(where, "norm.route gives a radius, but every radius of optimizer.method = \"s3cg\" is ",
+          "optimizer.beta; leave it out");
+  }
   if (!is_core_method(options.method)) return;
   try {  // the core knows what its methods need; how long the run is does not matter for that
     core_method(config, 1000);
@@ -205,10 +222,39 @@ void validate_optimizer(const Config& config, std::string_view where) {
   }
 }
 
+void require_used(const GivenKey& given, const Config& config) {
+  const std::string why = why_unused(*given.key, config);
+  if (why.empty()) return;
+  wrong(given.where, given.key->full_name(), " has no effect: ", why,
+        "; used by: ", use_of(*given.key).text(), ". Leave it out");
+}
+
+// Warnings about keys of a file that the settings after it left without effect. What had none
+// before is an error, unless it only says the default.
+std::vector<std::string> idle_keys(const std::vector<GivenKey>& in_file, const Config& file,
+                                   const Config& config) {
+  const Config defaults;
+  std::map<std::string, std::string> by_reason;
+  for (const auto& given : in_file) {
+    const Key& key = *given.key;
+    const std::string why = why_unused(key, config);
+    if (why.empty() || value_text(key, file) == value_text(key, defaults)) continue;
+    if (!why_unused(key, file).empty()) require_used(given, file);
+    auto& names = by_reason[why];
+    names += (names.empty() ? "" : ", ") + key.full_name();
+  }
+  std::vector<std::string> warnings;
+  for (const auto& [why, names] : by_reason) {
+    warnings.push_back("no effect any more: " + names + " (" + why + ")");
+  }
+  return warnings;
+}
+
 }  // namespace
 
-void apply_toml(Config& config, std::string_view text, std::string_view where) {
+std::vector<GivenKey> apply_toml(Config& config, std::string_view text, std::string_view where) {
   const toml::table document = parse(text, where, true);
+  std::vector<GivenKey> given;
   for (const auto& [section, contents] : document) {
     const std::string line = at_line(where, section.source());
     require_section(section.str(), line);
@@ -217,12 +263,15 @@ void apply_toml(Config& config, std::string_view text, std::string_view where) {
       wrong(line, "'", section.str(), "' must be a section [", section.str(), "]");
     for (const auto& [name, value] : *table) {
       const std::string here = at_line(where, name.source());
-      assign(config, find_key(section.str(), name.str(), here), value, here);
+      const Key& key = find_key(section.str(), name.str(), here);
+      assign(config, key, value, here);
+      given.push_back({&key, here});
     }
   }
+  return given;
 }
 
-void apply_setting(Config& config, std::string_view setting) {
+GivenKey apply_setting(Config& config, std::string_view setting) {
   const std::string where = "--set " + std::string(setting);
   const auto equals = setting.find('=');
   const auto path = setting.substr(0, equals);
@@ -236,10 +285,14 @@ void apply_setting(Config& config, std::string_view setting) {
   const Key& key = find_key(section, path.substr(dot + 1), where);
   const bool bare = std::holds_alternative<At<std::string>>(key.place) && !value.starts_with('"') &&
                     !value.starts_with('\'');
-  if (bare) return assign(config, key, toml::value<std::string>(value), where);
+  if (bare) {
+    assign(config, key, toml::value<std::string>(value), where);
+    return {&key, where};
+  }
   if (value.find('\n') != std::string::npos) wrong(where, "the value must be on one line");
   const toml::table document = parse("value = " + value, where, false);
   assign(config, key, *document.get("value"), where);
+  return {&key, where};
 }
 
 void validate(const Config& config, std::string_view where) {
@@ -268,11 +321,18 @@ void validate(const Config& config, std::string_view where) {
   validate_optimizer(config, where);
 }
 
-Config load_config(std::string_view name_or_file, std::span<const std::string> settings) {
+Config load_config(std::string_view name_or_file, std::span<const std::string> settings,
+                   std::vector<std::string>* warnings) {
   const auto path = find_config(name_or_file);
   Config config;
-  apply_toml(config, read_small_file(path, max_file), path.string());
-  for (const auto& setting : settings) apply_setting(config, setting);
+  const auto in_file = apply_toml(config, read_small_file(path, max_file), path.string());
+  const Config file = config;
+  std::vector<GivenKey> set;
+  for (const auto& setting : settings) set.push_back(apply_setting(config, setting));
+  for (const auto& given : set) require_used(given, config);
+  const auto idle = idle_keys(in_file, file, config);
+  if (warnings != nullptr) *warnings = idle;
+  reset_unused(config);
   if (config.run.name.empty()) config.run.name = path.stem().string();
   validate(config, path.string());
   return config;
@@ -282,18 +342,19 @@ std::string to_toml(const Config& config) {
   std::string text;
   std::string_view section;
   for (const Key& key : config_keys()) {
+    const std::string value = value_text(key, config);
+    if (value.empty() || !why_unused(key, config).empty()) continue;
     if (key.section != section) {
       section = key.section;
       text += (text.empty() ? "[" : "\n[") + std::string(section) + "]\n";
     }
-    const std::string value = value_text(key, config);
-    if (!value.empty()) text += std::string(key.name) + " = " + value + "\n";
+    text += std::string(key.name) + " = " + value + "\n";
   }
   return text;
 }
 
 Config stored_config(const std::filesystem::path& run_directory,
-                     std::span<const std::string> settings) {
+                     std::span<const std::string> settings, std::string_view command) {
   const auto path = run_directory / "config.toml";
   if (!std::filesystem::exists(path)) {
     wrong(run_directory.string(),
@@ -302,7 +363,19 @@ Config stored_config(const std::filesystem::path& run_directory,
                 "configuration it was trained with"
               : "is not a run directory (it has no config.toml)");
   }
-  return load_config(path.string(), settings);
+  Config config;
+  apply_toml(config, read_small_file(path, max_file), path.string());
+  reset_unused(config);
+  const auto allowed = keys_after_training(command);
+  for (const auto& setting : settings) {
+    const GivenKey given = apply_setting(config, setting);
+    if (!list_has(allowed, given.key->full_name())) {
+      wrong(given.where, "the model is trained; `normball ", command, "` takes ", allowed);
+    }
+    require_used(given, config);
+  }
+  validate(config, path.string());
+  return config;
 }
 
 std::vector<std::string> resume_conflicts(const Config& before, const Config& now) {

@@ -144,23 +144,34 @@ struct Config {
 // Every error is a std::invalid_argument that names the file and line (or the --set), the key, the
 // value and what would be right.
 
+// A key that was given, and where: "mine.toml:3", "--set run.steps=3".
+struct Key;
+struct GivenKey {
+  const Key* key;
+  std::string where;
+};
+
 // Applies TOML text; `where` names its source.
-void apply_toml(Config& config, std::string_view text, std::string_view where);
+std::vector<GivenKey> apply_toml(Config& config, std::string_view text, std::string_view where);
 // Applies "section.key=value". A text needs no quotes.
-void apply_setting(Config& config, std::string_view setting);
+GivenKey apply_setting(Config& config, std::string_view setting);
 // What keys must fulfil together.
 void validate(const Config& config, std::string_view where);
 
-// A file or a preset's name, then the settings, then validate().
-Config load_config(std::string_view name_or_file, std::span<const std::string> settings = {});
+// A file or a preset's name, then the settings, then validate(). A key that has no effect
+// (config_use.h) is refused; where it had one before the settings (which may choose another method)
+// it is a warning.
+Config load_config(std::string_view name_or_file, std::span<const std::string> settings = {},
+                   std::vector<std::string>* warnings = nullptr);
 
-// The whole configuration; reading it back gives the same text.
+// Every key that has an effect; reading it back gives the same text.
 std::string to_toml(const Config& config);
 
-// What the run directory's config.toml says, changed by the settings. A key that an older file
-// lacks has its default.
+// What the run directory's config.toml says. A key that an older file lacks has its default. The
+// settings are those of a command on the trained model ("eval", "sample"): they may change how it
+// works, but not what was trained.
 Config stored_config(const std::filesystem::path& run_directory,
-                     std::span<const std::string> settings = {});
+                     std::span<const std::string> settings = {}, std::string_view command = "eval");
 
 // "optimizer.lr: 0.1 before, 0.2 now", for each key that decides what the numbers of a run are: a
 // resumed run must have the same. The number of steps counts only where the schedule depends on it.

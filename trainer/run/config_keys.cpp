@@ -8,6 +8,7 @@
 #include "normball/norms.h"
 #include "normball/polar.h"
 #include "normball/text.h"
+#include "trainer/run/config_use.h"
 
 namespace normball::run {
 namespace {
@@ -24,10 +25,12 @@ Place place() {
   return At<T>(at<Section, Member>);
 }
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr Range positive{.low = 0, .low_open = true};
-constexpr Range not_negative{.low = 0};
-constexpr Range at_least_one{.low = 1};
+// Weights are floats: no number beyond their range makes sense.
+constexpr Range positive{.low = 1e-30, .high = 1e30};
+constexpr Range not_negative{.low = 0, .high = 1e30};
+// Far below the largest integer, so that products do not overflow.
+constexpr Range count{.low = 0, .high = 1e12};
+constexpr Range at_least_one{.low = 1, .high = 1e12};
 constexpr Range below_one{.low = 0, .high = 1, .high_open = true};
 constexpr Range above_zero_to_one{.low = 0, .high = 1, .low_open = true};
 
@@ -51,19 +54,19 @@ std::vector<Key> make_keys() {
   run("name", place<&Config::run, &R::name>(), {},
       "name of the run's directory; empty: that of the preset or file");
   run("dir", place<&Config::run, &R::dir>(), {}, "where run directories are made");
-  run("seed", place<&Config::run, &R::seed>(), not_negative,
-      "of weights, shuffling and augmentation", Same);
+  run("seed", place<&Config::run, &R::seed>(), {.low = 0}, "of weights, shuffling and augmentation",
+      Same);
   run("threads", place<&Config::run, &R::threads>(), {.low = 0, .high = 4096},
       "0: all cores. Resuming is bit-exact only with the same number");
-  run("steps", place<&Config::run, &R::steps>(), not_negative,
+  run("steps", place<&Config::run, &R::steps>(), count,
       "optimizer steps; this or epochs, the other 0", Same);
-  run("epochs", place<&Config::run, &R::epochs>(), not_negative,
+  run("epochs", place<&Config::run, &R::epochs>(), {.low = 0, .high = 1e6},
       "passes over the training data; this or steps, the other 0", Same);
   run("log_every", place<&Config::run, &R::log_every>(), at_least_one,
       "steps between lines in metrics.jsonl");
-  run("eval_every", place<&Config::run, &R::eval_every>(), not_negative,
+  run("eval_every", place<&Config::run, &R::eval_every>(), count,
       "steps between evaluations; 0: only at the end");
-  run("checkpoint_every", place<&Config::run, &R::checkpoint_every>(), not_negative,
+  run("checkpoint_every", place<&Config::run, &R::checkpoint_every>(), count,
       "steps between checkpoints; 0: only at the end");
   run("keep_last", place<&Config::run, &R::keep_last>(), {.low = 1, .high = 1000},
       "checkpoints kept, the newest ones");
@@ -82,26 +85,26 @@ std::vector<Key> make_keys() {
   model("kind", place<&Config::model, &M::kind>(), {}, "the architecture", {"gpt", "cnn", "mlp"});
   model("init", place<&Config::model, &M::init>(), {},
         "where weights start: as is customary for the model, or on the spheres of their norms and "
-        "radii",
+        "radii (adam, adamw, sgd, muon: those of [norm])",
         {"customary", "sphere"});
   model("layers", place<&Config::model, &M::layers>(), {.low = 1, .high = 1000},
-        "gpt: transformer blocks");
+        "transformer blocks");
   model("width", place<&Config::model, &M::width>(), {.low = 1, .high = 1 << 20},
-        "gpt: size of the residual stream");
+        "size of the residual stream");
   model("heads", place<&Config::model, &M::heads>(), {.low = 1, .high = 1 << 16},
-        "gpt: attention heads; width / heads is a head's size");
+        "attention heads; width / heads is a head's size");
   model("context", place<&Config::model, &M::context>(), {.low = 1, .high = 1 << 24},
-        "gpt: tokens of a sequence");
+        "tokens of a sequence");
   model("vocab", place<&Config::model, &M::vocab>(), {.low = 2, .high = 1 << 24},
-        "gpt: size of the vocabulary; 256 for bytes, 50304 for GPT-2 (50257, rounded up)");
-  model("rope_base", place<&Config::model, &M::rope_base>(), {.low = 1, .low_open = true},
-        "gpt: base of the rotary embedding's frequencies");
+        "size of the vocabulary; 256 for bytes, 50304 for GPT-2 (50257, rounded up)");
+  model("rope_base", place<&Config::model, &M::rope_base>(),
+        {.low = 1, .high = 1e30, .low_open = true}, "base of the rotary embedding's frequencies");
   model("width_factor", place<&Config::model, &M::width_factor>(),
-        {.low = 0, .high = 64, .low_open = true}, "cnn: times (64, 256, 256) channels");
+        {.low = 0, .high = 64, .low_open = true}, "times (64, 256, 256) channels");
   model("scaling_factor", place<&Config::model, &M::scaling_factor>(), positive,
-        "cnn: times the logits");
+        "times the logits");
   model("hidden", place<&Config::model, &M::hidden>(), {.low = 1, .high = 1 << 20},
-        "mlp: sizes of the hidden layers");
+        "sizes of the hidden layers");
 
   const auto data = [&](std::string_view name, Place p, Range range, std::string_view help,
                         OnResume on_resume = Same, std::vector<std::string_view> choices = {}) {
@@ -113,14 +116,16 @@ std::vector<Key> make_keys() {
   data("path", place<&Config::data, &D::path>(), {},
        "file, directory or pattern (shards: *.bin); empty: where the kind's package puts it", Free);
   data("validation", place<&Config::data, &D::validation>(), {},
-       "shards, text: the validation data; empty: a part of path", Free);
+       "the validation data; empty: a part of path", Free);
   data("validation_fraction", place<&Config::data, &D::validation_fraction>(), below_one,
-       "text: share at the end kept for validation where no validation data is named");
+       "share at the end of the text that is not trained on");
   data("bpe", place<&Config::data, &D::bpe>(), {},
-       "text: directory with GPT-2's vocab.bpe and encoder.json; empty: bytes", Free);
-  data("flip", place<&Config::data, &D::flip>(), {}, "images: flip left and right");
+       "directory with GPT-2's vocab.bpe and encoder.json; empty: text as bytes, shards as "
+       "their dataset.json says",
+       Free);
+  data("flip", place<&Config::data, &D::flip>(), {}, "flip left and right");
   data("translate", place<&Config::data, &D::translate>(), {.low = 0, .high = 32},
-       "images: shift by up to this many pixels");
+       "shift by up to this many pixels");
 
   const auto train = [&](std::string_view name, Place p, Range range, std::string_view help,
                          OnResume on_resume = Same, std::vector<std::string_view> choices = {}) {
@@ -144,31 +149,36 @@ std::vector<Key> make_keys() {
     keys.push_back({"optimizer", name, p, range, std::move(choices), check, Same, help});
   };
   using O = OptimizerConfig;
-  optimizer("method", place<&Config::optimizer, &O::method>(), {}, "the method", methods());
-  optimizer("lr", place<&Config::optimizer, &O::lr>(),
-            {.low = 0, .high = infinity, .high_open = true},
+  optimizer("method", place<&Config::optimizer, &O::method>(), {},
+            "the method. sd, adaptive_sd, ucg, ggnc, cg, s3cg and the scions step in the norms of "
+            "[norm], muon in norm.hidden, the others in none of them",
+            methods());
+  optimizer("lr", place<&Config::optimizer, &O::lr>(), not_negative,
             "the largest step, gamma rho; for muon, adam, adamw and sgd their learning rate");
   optimizer("alpha", place<&Config::optimizer, &O::alpha>(), above_zero_to_one,
             "weight of the newest gradient in the average");
   optimizer("rho", place<&Config::optimizer, &O::rho>(), positive,
             "clipping threshold on s, in the units of the loss's reduction");
   optimizer("short_step", place<&Config::optimizer, &O::short_step>(), {},
-            "clipped_scion: clip s itself, or variant 1 or 2 as printed",
+            "clip s itself, or variant 1 or 2 as printed (s3cg: plain is norm)",
             {"plain", "norm", "diameter"});
   optimizer("solver", place<&Config::optimizer, &O::solver>(), {},
-            "of spectral norms without one of their own: exact, damped, muon, polar_express ...",
-            {}, check_solver);
-  optimizer("beta", place<&Config::optimizer, &O::beta>(), positive, "s3cg: the ball's radius");
-  optimizer("l0", place<&Config::optimizer, &O::l0>(), not_negative, "adaptive_sd: L0");
-  optimizer("l1", place<&Config::optimizer, &O::l1>(), not_negative, "adaptive_sd: L1");
-  optimizer("betas", place<&Config::optimizer, &O::betas>(), below_one, "adam, adamw: both decays");
-  optimizer("eps", place<&Config::optimizer, &O::eps>(), not_negative, "adam, adamw");
+            "of spectral norms: exact, damped, muon, polar_express ...", {}, check_solver);
+  optimizer("beta", place<&Config::optimizer, &O::beta>(), positive,
+            "the ball's radius, of all layers");
+  optimizer("l0", place<&Config::optimizer, &O::l0>(), not_negative, "L0");
+  optimizer("l1", place<&Config::optimizer, &O::l1>(), not_negative, "L1; not both 0");
+  optimizer("betas", place<&Config::optimizer, &O::betas>(), below_one,
+            "both decays; muon: of the parameters that AdamW steps");
+  optimizer("eps", place<&Config::optimizer, &O::eps>(), not_negative, "added to the root");
   optimizer("weight_decay", place<&Config::optimizer, &O::weight_decay>(), not_negative,
-            "adam, adamw, sgd, muon");
+            "pulls weights to 0; muon: those that AdamW steps");
   optimizer("grad_clip", place<&Config::optimizer, &O::grad_clip>(), not_negative,
-            "adam, adamw, sgd: largest Euclidean norm of the gradient; 0: no clipping");
-  optimizer("momentum", place<&Config::optimizer, &O::momentum>(), below_one, "sgd, muon");
-  optimizer("nesterov", place<&Config::optimizer, &O::nesterov>(), {}, "sgd, muon");
+            "largest Euclidean norm of the gradient; 0: no clipping. muon: of the part that AdamW "
+            "steps");
+  optimizer("momentum", place<&Config::optimizer, &O::momentum>(), below_one,
+            "weight of the old average");
+  optimizer("nesterov", place<&Config::optimizer, &O::nesterov>(), {}, "look ahead by one step");
 
   const auto schedule = [&](std::string_view name, Place p, Range range, std::string_view help,
                             std::vector<std::string_view> choices = {}) {
@@ -180,26 +190,26 @@ std::vector<Key> make_keys() {
   schedule("warmup", place<&Config::schedule, &S::warmup>(), below_one,
            "share of the steps that lr rises linearly");
   schedule("decay", place<&Config::schedule, &S::decay>(), above_zero_to_one,
-           "warmdown: share of the steps at the end that lr falls linearly to 0");
-  schedule("end", place<&Config::schedule, &S::end>(), not_negative, "cosine: the last lr");
+           "share of the steps at the end that lr falls linearly to 0");
+  schedule("end", place<&Config::schedule, &S::end>(), not_negative, "the last lr");
 
   const auto norm = [&](std::string_view name, Place p, Range range, std::string_view help,
                         void (*check)(std::string_view) = nullptr) {
     keys.push_back({"norm", name, p, range, {}, check, Same, help});
   };
   using N = NormConfig;
-  norm("input", place<&Config::norm, &N::input>(), {}, "first layer of an image model", check_norm);
-  norm("input_radius", place<&Config::norm, &N::input_radius>(), positive, "");
+  norm("input", place<&Config::norm, &N::input>(), {}, "the first layer", check_norm);
+  norm("input_radius", place<&Config::norm, &N::input_radius>(), positive, "its radius");
   norm("embedding", place<&Config::norm, &N::embedding>(), {},
-       "embedding, which is the output matrix as well", check_norm);
-  norm("embedding_radius", place<&Config::norm, &N::embedding_radius>(), positive, "");
+       "the embedding, which is the output matrix as well", check_norm);
+  norm("embedding_radius", place<&Config::norm, &N::embedding_radius>(), positive, "its radius");
   norm("hidden", place<&Config::norm, &N::hidden>(), {}, "hidden matrices and convolutions",
        check_norm);
-  norm("hidden_radius", place<&Config::norm, &N::hidden_radius>(), positive, "");
-  norm("output", place<&Config::norm, &N::output>(), {}, "last layer", check_norm);
-  norm("output_radius", place<&Config::norm, &N::output_radius>(), positive, "");
+  norm("hidden_radius", place<&Config::norm, &N::hidden_radius>(), positive, "its radius");
+  norm("output", place<&Config::norm, &N::output>(), {}, "the last layer", check_norm);
+  norm("output_radius", place<&Config::norm, &N::output_radius>(), positive, "its radius");
   norm("vector", place<&Config::norm, &N::vector>(), {}, "biases and gains", check_norm);
-  norm("vector_radius", place<&Config::norm, &N::vector_radius>(), positive, "");
+  norm("vector_radius", place<&Config::norm, &N::vector_radius>(), positive, "its radius");
   norm("route", place<&Config::norm, &N::route>(), positive,
        "list of {pattern, norm, radius}: parameters whose name matches; the first match counts",
        check_norm);
@@ -208,26 +218,25 @@ std::vector<Key> make_keys() {
     keys.push_back({"eval", name, p, range, {}, nullptr, Free, help});
   };
   using E = EvalConfig;
-  eval("batches", place<&Config::eval, &E::batches>(), not_negative,
-       "of validation data; 0: all of it");
+  eval("batches", place<&Config::eval, &E::batches>(), count, "of validation data; 0: all of it");
   eval("batch", place<&Config::eval, &E::batch>(), {.low = 0, .high = 1 << 30},
        "images or sequences at a time; 0: as in training");
   eval("tta", place<&Config::eval, &E::tta>(), {.low = 0, .high = 2},
-       "images: average over views. 0: one, 1: mirrored, 2: mirrored and shifted");
+       "average over views. 0: one, 1: mirrored, 2: mirrored and shifted");
 
   const auto sample = [&](std::string_view name, Place p, Range range, std::string_view help) {
     keys.push_back({"sample", name, p, range, {}, nullptr, Free, help});
   };
   using P = SampleConfig;
-  sample("every", place<&Config::sample, &P::every>(), not_negative,
-         "gpt: steps between samples of text; 0: none");
-  sample("prompt", place<&Config::sample, &P::prompt>(), {}, "gpt: the text to go on from");
+  sample("every", place<&Config::sample, &P::every>(), count,
+         "steps between samples of text; 0: none");
+  sample("prompt", place<&Config::sample, &P::prompt>(), {}, "the text to go on from");
   sample("length", place<&Config::sample, &P::length>(), {.low = 1, .high = 1 << 20},
-         "gpt: tokens to add");
+         "tokens to add");
   sample("temperature", place<&Config::sample, &P::temperature>(), not_negative,
-         "gpt: 0 takes the most likely token");
-  sample("top_k", place<&Config::sample, &P::top_k>(), not_negative,
-         "gpt: choose among this many tokens; 0: all");
+         "0 takes the most likely token");
+  sample("top_k", place<&Config::sample, &P::top_k>(), count,
+         "choose among this many tokens; 0: all");
   return keys;
 }
 
@@ -290,9 +299,7 @@ std::string Range::text() const {
     text.append("in ").append(low_open ? "(" : "[").append(number_text(low)).append(", ");
     text.append(number_text(high)).append(high_open ? ")" : "]");
   } else if (below) {
-    text.append(low_open ? "> " : ">= ")
-        .append(number_text(low))
-        .append(high_open ? ", finite" : "");
+    text.append(low_open ? "> " : ">= ").append(number_text(low));
   }
   return text;
 }
@@ -321,19 +328,20 @@ std::string keys_as_markdown() {
   out << "# Configuration keys\n\n"
          "Written by `normball config --keys --markdown` from the table that reads them; "
          "[runs.md](runs.md) explains their use.\nA key marked † must stay the same when a run is "
-         "resumed.\n";
+         "resumed. \"Used by\" names models, data, methods and conditions; where nothing\nstands, "
+         "a key always counts. One that would have no effect is refused. Numbers are finite.\n";
   const Config defaults;
   std::string_view section;
   for (const Key& key : config_keys()) {
     if (key.section != section) {
       section = key.section;
       out << "\n## [" << section
-          << "]\n\n| key | type | default | allowed | |\n|---|---|---|---|---|\n";
+          << "]\n\n| key | type | default | allowed | used by | |\n|---|---|---|---|---|---|\n";
     }
     const std::string value = value_text(key, defaults);
     out << "| `" << key.name << '`' << (key.on_resume == OnResume::Same ? "†" : "") << " | "
         << key.type() << " | " << (value.empty() ? "not set" : "`" + value + "`") << " | "
-        << key.allowed() << " | " << key.help << " |\n";
+        << key.allowed() << " | " << use_of(key).text() << " | " << key.help << " |\n";
   }
   return out.str();
 }

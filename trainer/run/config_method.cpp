@@ -26,6 +26,10 @@ std::pair<const std::string&, double> of_role(const NormConfig& norm, ParameterR
   __builtin_unreachable();
 }
 
+void use_solver(Norm& norm, std::string_view solver) {
+  if (auto* spectral = std::get_if<Spectral>(&norm)) spectral->solver = parse_polar_solver(solver);
+}
+
 }  // namespace
 
 Schedule lr_schedule(const Config& config, std::int64_t steps) {
@@ -48,13 +52,15 @@ bool is_core_method(std::string_view name) {
 
 Method core_method(const Config& config, std::int64_t steps) {
   const auto& options = config.optimizer;
-  return make_method(options.method, {.lr = lr_schedule(config, steps),
-                                      .alpha = Schedule(options.alpha),
-                                      .rho = options.rho,
-                                      .beta = options.beta,
-                                      .l0 = options.l0,
-                                      .l1 = options.l1,
-                                      .short_step = parse_short_step(options.short_step)});
+  Method method = make_method(options.method, {.lr = lr_schedule(config, steps),
+                                               .alpha = Schedule(options.alpha),
+                                               .rho = options.rho,
+                                               .beta = options.beta,
+                                               .l0 = options.l0,
+                                               .l1 = options.l1,
+                                               .short_step = parse_short_step(options.short_step)});
+  if (method.norm) use_solver(*method.norm, options.solver);
+  return method;
 }
 
 NormChoice norm_of(const Config& config, ParameterRole role, std::string_view parameter) {
@@ -68,10 +74,7 @@ NormChoice norm_of(const Config& config, ParameterRole role, std::string_view pa
     break;
   }
   NormChoice choice{parse_norm(norm), radius};
-  if (auto* spectral = std::get_if<Spectral>(&choice.norm);
-      spectral != nullptr && norm.find("solver=") == std::string::npos) {
-    spectral->solver = parse_polar_solver(config.optimizer.solver);
-  }
+  if (norm.find("solver=") == std::string::npos) use_solver(choice.norm, config.optimizer.solver);
   return choice;
 }
 

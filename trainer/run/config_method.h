@@ -25,8 +25,8 @@ struct NormChoice {
   double radius = 1;
 };
 
-// The role's norm and radius, changed by the first route whose pattern fits the name. A spectral
-// norm without a solver of its own gets optimizer.solver.
+// The role's norm and radius in [norm], changed by the first route whose pattern fits the name. A
+// spectral norm without a solver of its own gets optimizer.solver.
 NormChoice norm_of(const Config& config, ParameterRole role, std::string_view parameter);
 
 }  // namespace normball::run

@@ -128,8 +128,8 @@ Config as_recorded(Config config, const std::string& origin) {
 }
 
 Config configuration_of(const fs::path& directory, std::span<const std::string> settings,
-                        const fs::path& recorded_in) {
-  Config config = stored_config(directory, settings);
+                        std::string_view command, const fs::path& recorded_in) {
+  Config config = stored_config(directory, settings, command);
   const fs::path then =
       recorded_in.empty() ? fs::path(config.run.dir) / config.run.name : recorded_in;
   const fs::path own_copy = directory / "tokenizer";

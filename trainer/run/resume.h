@@ -40,7 +40,7 @@ Config as_recorded(Config config, const std::string& origin);
 // looked for in the same place relative to the run, which `recorded_in` (may be empty) was when it
 // was written: run and data may have been moved together.
 Config configuration_of(const std::filesystem::path& directory,
-                        std::span<const std::string> settings,
+                        std::span<const std::string> settings, std::string_view command,
                         const std::filesystem::path& recorded_in);
 
 }  // namespace normball::run

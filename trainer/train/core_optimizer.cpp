@@ -16,9 +16,14 @@ run::ParameterRole role_of(const ModelParameter& parameter) {
 }  // namespace
 
 Routing route_parameters(const run::Config& config, const std::vector<ModelParameter>& parameters) {
+  // A method with a norm or radius of its own steps in that, whatever [norm] says.
+  Method method;
+  if (run::is_core_method(config.optimizer.method)) method = run::core_method(config, 1000);
   std::vector<ParameterInfo> infos;
   for (const auto& parameter : parameters) {
-    const auto choice = run::norm_of(config, role_of(parameter), parameter.name);
+    auto choice = run::norm_of(config, role_of(parameter), parameter.name);
+    if (method.norm) choice.norm = *method.norm;
+    if (method.radius) choice.radius = *method.radius;
     infos.push_back({.name = parameter.name,
                      .dimensions = parameter.tensor.sizes().vec(),
                      .kind = parse_kind(parameter.kind),
@@ -26,9 +31,15 @@ Routing route_parameters(const run::Config& config, const std::vector<ModelParam
                      .given = {.norm = choice.norm, .radius = choice.radius}});
   }
   // The patterns are applied already; here they are checked to fit something.
-  RoutingOptions options{.grad_clip = config.optimizer.grad_clip};
+  RoutingOptions options{.solver = parse_polar_solver(config.optimizer.solver)};
   for (const auto& route : config.norm.route) options.rules.push_back({route.pattern, {}});
-  return normball::route(infos, options);
+  Routing routing = normball::route(infos, options);
+  for (auto& route : routing.routes) {
+    route.why = method.norm     ? "the method"
+                : method.radius ? "[norm], the method's radius"
+                                : "[norm]";
+  }
+  return routing;
 }
 
 CoreOptimizer::CoreOptimizer(const Method& method, std::vector<ModelParameter> parameters,
@@ -37,6 +48,18 @@ CoreOptimizer::CoreOptimizer(const Method& method, std::vector<ModelParameter> p
       routing_(std::move(routing)),
       optimizer_(method, routing_.layers(),
                  {.threads = threads, .overwrite_gradients = true, .nonfinite = NonFinite::Skip}) {}
+
+std::string CoreOptimizer::explain() const {
+  Routing used = routing_;
+  auto layer = optimizer_.layers().begin();
+  for (auto& route : used.routes) {
+    if (route.blocks.empty()) continue;
+    route.norm = layer->norm;
+    route.radius = layer->radius;
+    layer += static_cast<std::ptrdiff_t>(route.blocks.size());
+  }
+  return used.explain();
+}
 
 StepOutcome CoreOptimizer::step() {
   views_.clear();

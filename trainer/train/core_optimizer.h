@@ -16,7 +16,7 @@ class CoreOptimizer final : public TrainingOptimizer {
   std::int64_t steps_taken() const override { return optimizer_.steps_taken(); }
   std::vector<NamedTensor> state() override;
   void set_steps_taken(std::int64_t steps) override;
-  std::string explain() const override { return routing_.explain(); }
+  std::string explain() const override;
 
  private:
   std::vector<ModelParameter> parameters_;
@@ -25,7 +25,7 @@ class CoreOptimizer final : public TrainingOptimizer {
   std::vector<Parameter<float>> views_;  // of the last step, for their memory
 };
 
-// Norms and radii of the parameters, as the configuration's [norm] section says.
+// Norms and radii of the parameters: the method's own, else those of the [norm] section.
 Routing route_parameters(const run::Config& config, const std::vector<ModelParameter>& parameters);
 
 }  // namespace normball::trainer

@@ -1,6 +1,7 @@
 #include "trainer/train/data_source.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "normball/error.h"
 #include "trainer/data/image_loader.h"
@@ -11,6 +12,7 @@
 namespace normball::trainer {
 namespace {
 
+namespace fs = std::filesystem;
 using data::DataCursor;
 using data::ImageBatch;
 using data::TokenBatch;
@@ -131,14 +133,34 @@ class TokenSource final : public DataSource {
       : tokens_(std::move(tokens)),
         options_{.batch = config.train.micro(), .length = config.model.context} {
     const std::int64_t size = config.eval.batch > 0 ? config.eval.batch : options_.batch;
-    if (tokens_.validation.size() > options_.length) {
-      evaluation_.emplace(tokens_.validation, size, options_.length, config.eval.batches * size);
+    const std::int64_t windows = (tokens_.validation.size() - 1) / options_.length;
+    if (windows > 0) {
+      const std::int64_t batches = batches_of(windows, size, config.eval.batches);
+      evaluation_.emplace(tokens_.validation, size, options_.length,
+                          std::min(windows, batches * size));
+    } else if (tokens_.validation.size() > 0) {
+      detail::invalid(
+          "open_data", "the validation data has ", tokens_.validation.size(),
+          " tokens, fewer than a window of model.context = ", options_.length,
+          " and the next one; name more with data.validation, or take a shorter "
+          "context",
+          config.data.kind == "text" ? ", or another data.validation_fraction (0: none)" : "");
     }
     facts_ = {.unit = "tokens",
               .vocabulary = tokens_.vocabulary,
               .tokenizer = tokens_.tokenizer,
               .item_units = options_.length,
               .has_validation = evaluation_.has_value()};
+    if (!evaluation_) {
+      facts_.warnings.push_back(
+          "there is no validation data, so nothing will be evaluated; "
+          "data.validation names some");
+    }
+    if (config.sample.every > 0 && !tokens_.tokenizer) {
+      facts_.warnings.push_back(
+          "what the tokens mean is not known, so sample.every shows nothing; data.bpe names the "
+          "directory with GPT-2's vocab.bpe and encoder.json");
+    }
     seek({.seed = static_cast<std::uint64_t>(config.run.seed)});
     facts_.items = stream_.cursor().items;
   }
@@ -168,26 +190,60 @@ class TokenSource final : public DataSource {
   TokenBatch evaluation_buffer_;
 };
 
-data::TokenDataset open_text(const run::DataConfig& config, std::int64_t threads) {
+data::TokenDataset open_text(const run::Config& config) {
+  const auto& from = config.data;
   const auto tokenizer =
-      config.bpe.empty() ? data::Tokenizer::bytes() : data::Tokenizer::gpt2(config.bpe);
-  return data::load_text({config.path}, tokenizer, config.validation_fraction,
-                         static_cast<int>(threads));
+      from.bpe.empty() ? data::Tokenizer::bytes() : data::Tokenizer::gpt2(from.bpe);
+  const auto load = [&](const std::string& path, double validation_share) {
+    if (!fs::exists(path)) {
+      detail::invalid("open_data", "data.kind is text, but there is no '", path,
+                      "'; name a plain text file with data.path. docs/data.md says where the "
+                      "presets' text comes from");
+    }
+    return data::load_text({path}, tokenizer, validation_share,
+                           static_cast<int>(config.run.threads));
+  };
+  if (from.validation.empty()) return load(from.path, from.validation_fraction);
+  auto tokens = load(from.path, 0);
+  tokens.validation = load(from.validation, 0).train;
+  return tokens;
+}
+
+data::TokenDataset open_shards(const run::DataConfig& from) {
+  auto tokens = data::load_shards(from.path, {.vocabulary = 0, .validation = from.validation});
+  if (from.bpe.empty()) return tokens;
+  tokens.tokenizer = data::Tokenizer::gpt2(from.bpe);
+  if (tokens.tokenizer->vocabulary() < tokens.vocabulary) {
+    detail::invalid("open_data", "data.bpe = '", from.bpe, "' knows ",
+                    tokens.tokenizer->vocabulary(), " tokens, the shards are of ",
+                    tokens.vocabulary, "; name the vocabulary they were made with");
+  }
+  return tokens;
+}
+
+data::ImageData open_images(const run::DataConfig& from) {
+  const bool cifar10 = from.kind == "cifar10";
+  std::string place = from.path;
+  if (place.empty()) place = !cifar10 || fs::is_directory(from.kind) ? from.kind : "data";
+  const bool there = cifar10 ? data::is_cifar10_directory(place)
+                             : place == from.kind || data::is_idx_directory(place);
+  if (!there) {
+    detail::invalid("open_data", "data.kind is ", from.kind, ", but '", place, "' does not have ",
+                    cifar10 ? "data_batch_1.bin to data_batch_5.bin and test_batch.bin, CIFAR-10's "
+                              "binary version"
+                            : "train-images-idx3-ubyte[.gz] and the other files of MNIST's layout",
+                    "; name their directory with data.path. docs/data.md says where to get them");
+  }
+  return data::load_images(place);
 }
 
 }  // namespace
 
 std::unique_ptr<DataSource> open_data(const run::Config& config) {
   const auto& from = config.data;
-  if (from.kind == "text") {
-    return std::make_unique<TokenSource>(open_text(from, config.run.threads), config);
-  }
-  if (from.kind == "shards") {
-    return std::make_unique<TokenSource>(
-        data::load_shards(from.path, {.vocabulary = 0, .validation = from.validation}), config);
-  }
-  const std::string& place = from.path.empty() ? from.kind : from.path;
-  return std::make_unique<ImageSource>(data::load_images(place), config);
+  if (from.kind == "text") return std::make_unique<TokenSource>(open_text(config), config);
+  if (from.kind == "shards") return std::make_unique<TokenSource>(open_shards(from), config);
+  return std::make_unique<ImageSource>(open_images(from), config);
 }
 
 }  // namespace normball::trainer

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/data/cursor.h"
 #include "trainer/data/tokenizer.h"
@@ -22,6 +23,7 @@ struct DataFacts {
   std::int64_t items = 0;       // of an epoch: images, or windows of tokens
   std::int64_t item_units = 1;  // images or tokens of an item
   bool has_validation = false;
+  std::vector<std::string> warnings = {};  // what a user may not expect
 };
 
 class DataSource {

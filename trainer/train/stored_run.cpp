@@ -52,13 +52,14 @@ struct Opened {
   run::Config config;
 };
 
-Opened open_stored(const fs::path& path, std::span<const std::string> settings) {
+Opened open_stored(const fs::path& path, std::span<const std::string> settings,
+                   std::string_view command) {
   const fs::path directory = is_checkpoint(path) ? run::run_of(path) : path;
   run::stored_config(directory);  // says so where it is no run
   auto checkpoint = is_checkpoint(path) ? run::open_checkpoint(path) : open_best(path);
   const auto& notes = checkpoint.state.notes;
   const auto written_in = notes.find("directory");
-  auto config = run::configuration_of(directory, settings,
+  auto config = run::configuration_of(directory, settings, command,
                                       written_in == notes.end() ? "" : written_in->second);
   use_threads(config.run.threads);
   return {directory, std::move(checkpoint), std::move(config)};
@@ -99,7 +100,7 @@ data::Tokenizer tokenizer_of(const Opened& opened) {
 }  // namespace
 
 StoredRun open_run(const fs::path& path, std::span<const std::string> settings) {
-  Opened opened = open_stored(path, settings);
+  Opened opened = open_stored(path, settings, "eval");
   StoredRun stored;
   stored.data = open_data_of(opened);
   stored.model = open_model(opened, stored.data->facts());
@@ -114,14 +115,15 @@ StoredRun open_run(const fs::path& path, std::span<const std::string> settings) 
 }
 
 StoredWriter open_writer(const fs::path& path, std::span<const std::string> settings) {
-  const Opened opened = open_stored(path, settings);
+  Opened opened = open_stored(path, settings, "sample");
   if (opened.config.model.kind != "gpt") {
     fail("the model of ", path.string(), " is ", opened.config.model.kind,
          "; only gpt writes text");
   }
   auto model = open_model(opened, {.unit = "tokens"});
   const auto* gpt = dynamic_cast<const Gpt*>(model.get());
-  return {std::move(model), gpt, tokenizer_of(opened)};
+  auto tokenizer = tokenizer_of(opened);
+  return {std::move(opened.config), std::move(model), gpt, std::move(tokenizer)};
 }
 
 int use_threads(std::int64_t threads) {

@@ -24,11 +24,13 @@ struct StoredRun {
 };
 
 // `path`: a run directory, of which the best checkpoint is taken (the newest where none was
-// evaluated), or a checkpoint directory. The settings change its configuration ("eval.batch=100").
+// evaluated), or a checkpoint directory. The settings ("eval.batch=100") change how it is
+// evaluated.
 StoredRun open_run(const std::filesystem::path& path, std::span<const std::string> settings = {});
 
 // A language model and what its tokens mean, without its data.
 struct StoredWriter {
+  run::Config config;
   std::unique_ptr<Model> model;
   const Gpt* gpt = nullptr;  // the model
   data::Tokenizer tokenizer;

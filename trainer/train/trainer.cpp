@@ -9,6 +9,7 @@
 #include "trainer/models/initialization.h"
 #include "trainer/run/atomic_file.h"
 #include "trainer/run/config_method.h"
+#include "trainer/run/config_use.h"
 #include "trainer/run/stop_signal.h"
 #include "trainer/train/core_optimizer.h"
 #include "trainer/train/model_builder.h"
@@ -282,6 +283,7 @@ void Trainer::open_directory(run::Progress& progress) {
   }
   recorder_ = std::make_unique<Recorder>(directory_, config_, data_->facts().unit, steps_, progress,
                                          resumed_at_, earlier_seconds_);
+  for (const auto& warning : data_->facts().warnings) recorder_->note("warning: " + warning);
   for (const auto& note : notes_) recorder_->note(note);
   if (resumed_at_) {
     recorder_->note("going on after step " + std::to_string(step_) + ", from " +
@@ -321,10 +323,11 @@ std::string Trainer::explain() const {
        << "steps      " << steps_ << " of " << config_.train.batch
        << (facts.item_units > 1 ? " sequences" : " images") << " (" << config_.train.accumulation()
        << " micro-batches)\n"
-       << "optimizer  " << config_.optimizer.method << ", lr " << config_.optimizer.lr << '\n';
+       << "optimizer  " << run::optimizer_text(config_) << '\n';
   if (resumed_at_) text << "goes on    after step " << step_ << ", " << last_checkpoint_ << '\n';
   for (const auto& note : notes_) text << "note       " << note << '\n';
   text << '\n' << optimizer_->explain();
+  for (const auto& warning : facts.warnings) text << "warning: " << warning << '\n';
   return text.str();
 }
 

@@ -1,0 +1,65 @@
+// LibTorch's archives.
+#include "normball/error.h"
+#include "normball_torch/plan.h"
+
+namespace normball::optim {
+
+using ::torch::Tensor;
+
+void NormBall::save(::torch::serialize::OutputArchive& archive) const {
+  if (plan_) {
+    find_states();
+    for (const auto& part : plan_->parts) part->store_bases();
+  }
+  ::torch::optim::serialize<NormBallParamState, NormBallOptions>(archive, *this);
+  archive.write("steps", ::torch::IValue(steps_));
+}
+
+// On an error nothing has changed. Options are the program's: LibTorch 2 would replace them by what
+// the archive has, which is not all of them.
+void NormBall::load(::torch::serialize::InputArchive& archive) {
+  constexpr auto here = "NormBall::load";
+  check_groups();
+  ::torch::IValue steps;
+  if (!archive.try_read("steps", steps) || !steps.isInt() || steps.toInt() < 0) {
+    normball::detail::invalid(here, "this file has no count of steps: it is not the state of an ",
+                              "optimizer of this library, but perhaps of another or of a model");
+  }
+  std::vector<NormBallOptions> options;
+  for (size_t g = 0; g < param_groups_.size(); ++g) options.push_back(group_options(g));
+  const auto restore_options = [&] {
+    for (size_t g = 0; g < options.size(); ++g) group_options(g) = options[g];
+  };
+  auto before = std::move(state_);
+  state_.clear();
+  try {
+    ::torch::optim::serialize<NormBallParamState, NormBallOptions>(archive, *this);
+    restore_options();
+    for (size_t g = 0; g < param_groups_.size(); ++g) {
+      const auto& parameters = param_groups_[g].params();
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        const Tensor momentum = state_of(parameters[i]).momentum_buffer();
+        if (!momentum.defined() || momentum.sizes() == parameters[i].sizes()) continue;
+        const auto& names = options[g].names();
+        normball::detail::invalid(
+            here, "the saved momentum of ",
+            names.empty() ? "parameter " + std::to_string(i) + " of group " + std::to_string(g)
+                          : "'" + names[i] + "'",
+            " has the shape ", momentum.sizes(), ", the parameter ", parameters[i].sizes());
+      }
+    }
+  } catch (const c10::Error& error) {
+    restore_options();
+    state_ = std::move(before);
+    normball::detail::invalid(
+        here, "the file does not fit this optimizer: ", error.what_without_backtrace());
+  } catch (...) {
+    restore_options();
+    state_ = std::move(before);
+    throw;
+  }
+  steps_ = steps.toInt();
+  plan_.reset();  // it points into the state of before
+}
+
+}  // namespace normball::optim

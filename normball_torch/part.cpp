@@ -1,0 +1,98 @@
+// What all parts share: the gate, and tensors in the form that a step needs.
+#include "normball_torch/part.h"
+
+#include "normball/error.h"
+
+namespace normball::optim {
+
+using ::torch::Tensor;
+
+std::vector<Layer> layers_of(const std::vector<Member>& members) {
+  std::vector<Layer> layers;
+  for (const auto& member : members) {
+    for (const auto& block : member.route->blocks) {
+      Layer& layer = layers.emplace_back();
+      layer.name = block.name;
+      layer.shape = block.shape;
+      layer.norm = member.route->norm;
+      layer.radius = member.route->radius;
+    }
+  }
+  return layers;
+}
+
+void require_supported(const std::string& name, const Tensor& tensor) {
+  constexpr auto here = "NormBall";
+  if (!tensor.defined()) {
+    normball::detail::invalid(here, "'", name, "' is an undefined tensor");
+  }
+  if (tensor.layout() != ::torch::kStrided) {
+    normball::detail::invalid(here, "'", name, "' is not a dense tensor");
+  }
+  if (!at::isFloatingType(tensor.scalar_type())) {
+    normball::detail::invalid(here, "'", name, "' has the type ", tensor.scalar_type(),
+                              "; parameters must be real floating-point numbers");
+  }
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.size(i) > 1 && tensor.stride(i) == 0) {
+      normball::detail::invalid(here, "'", name, "' (", tensor.sizes(),
+                                ") is an expanded view whose entries share memory; use ",
+                                "contiguous() or the tensor that was expanded");
+    }
+  }
+}
+
+void require_fitting(const Member& member) {
+  constexpr auto here = "NormBall::step";
+  const std::string& name = member.route->name;
+  const Tensor& gradient = member.tensor.grad();
+  if (gradient.defined()) {
+    if (gradient.layout() != ::torch::kStrided) {
+      normball::detail::invalid(here, "the gradient of '", name,
+                                "' is sparse; make it dense, e.g. with sparse(false)");
+    }
+    if (gradient.sizes() != member.tensor.sizes()) {
+      normball::detail::invalid(here, "the gradient of '", name, "' has the shape ",
+                                gradient.sizes(), ", the parameter ", member.tensor.sizes(),
+                                "; zero_grad() and compute it again");
+    }
+    if (!at::isFloatingType(gradient.scalar_type())) {
+      normball::detail::invalid(here, "the gradient of '", name, "' has the type ",
+                                gradient.scalar_type(), "; it must be real floating-point");
+    }
+    if (gradient.device() != member.tensor.device()) {
+      normball::detail::invalid(here, "the gradient of '", name, "' is on ", gradient.device(),
+                                ", the parameter on ", member.tensor.device());
+    }
+  }
+  const Tensor& momentum = member.state->momentum_buffer();
+  if (!momentum.defined()) return;
+  if (momentum.layout() != ::torch::kStrided || !at::isFloatingType(momentum.scalar_type()) ||
+      momentum.sizes() != member.tensor.sizes()) {
+    normball::detail::invalid(here, "the momentum of '", name, "' has the shape ", momentum.sizes(),
+                              " and the type ", momentum.scalar_type(), ", the parameter ",
+                              member.tensor.sizes(), " and ", member.tensor.scalar_type(),
+                              "; where its data was replaced, clear ",
+                              "its state as well: optimizer.state().clear()");
+  }
+}
+
+Tensor plain(const Tensor& tensor) { return tensor.resolve_conj().resolve_neg().contiguous(); }
+
+Tensor gradient_of(const Member& member, ::torch::ScalarType type) {
+  const Tensor gradient = member.tensor.grad();
+  return gradient.defined() ? plain(gradient.detach().to(type)) : gradient;
+}
+
+Tensor momentum_of(const Member& member, ::torch::ScalarType type) {
+  const Tensor& momentum = member.state->momentum_buffer();
+  if (momentum.defined()) return plain(momentum.detach().to(member.tensor.device(), type));
+  return ::torch::zeros(member.tensor.sizes(), member.tensor.options().dtype(type));
+}
+
+Tensor block_view(const Tensor& tensor, const Block& block) {
+  return tensor.as_strided({block.shape.rows, block.shape.cols}, {block.stride, 1},
+                           tensor.storage_offset() + block.offset);
+}
+
+}  // namespace normball::optim

@@ -1,0 +1,53 @@
+// What stays the same from step to step: the routes of all parameters and the parts that step them.
+// Internal.
+#pragma once
+
+#include "normball_torch/norm_ball.h"
+#include "normball_torch/part.h"
+
+namespace normball::optim {
+
+struct NormBall::Plan {
+  // What a tensor is to routing and to the choice of the part.
+  struct Signature {
+    const void* tensor;
+    const void* data;
+    ::torch::ScalarType type;
+    ::torch::Device device;
+    bool plain;
+    bool requires_grad;
+    std::vector<int64_t> sizes;
+
+    explicit Signature(const ::torch::Tensor& t);
+    friend bool operator==(const Signature&, const Signature&) = default;
+    bool fits_core() const;
+  };
+
+  // A parameter of a group; aliases come after all of these.
+  struct Entry {
+    ::torch::Tensor tensor;
+    size_t group;
+    bool named;  // by its group
+  };
+
+  std::vector<Signature> signatures;     // of the groups' parameters, in order
+  std::vector<NormBallOptions> options;  // of the groups, then of the whole
+  Method method;
+  std::vector<Entry> entries;
+  Routing routing;  // one route for each entry
+  size_t layer_count = 0;
+  std::vector<std::unique_ptr<Part>> parts;
+
+  bool any_gradient() const;
+  void abandon();
+
+  // f(member) for every parameter that takes part.
+  template <class F>
+  void for_each_member(F&& f) const {
+    for (const auto& part : parts) {
+      for (auto& member : part->members()) f(member);
+    }
+  }
+};
+
+}  // namespace normball::optim

@@ -1,0 +1,96 @@
+"""The one gate between torch's tensors and a step: what does not fit is refused by name before anything is touched."""
+from __future__ import annotations
+
+import sys
+from typing import Any, Optional
+
+import torch
+
+_WHOLE = ("a norm needs the whole matrix and a step one s for the whole model, and shards are not put together yet; use "
+          "DistributedDataParallel, which keeps parameters whole")
+
+
+def check_construction(where: str) -> None:
+    """Refuses optimizers that hand each process a part of the parameters: every one would clip by its own s."""
+    module = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")
+    if module is None:
+        return
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, module.ZeroRedundancyOptimizer) and owner.world_size > 1:
+            raise ValueError(f"[{where}] cannot be the optimizer_class of ZeroRedundancyOptimizer on {owner.world_size} "
+                             f"processes: each would clip by the s of its own parameters; use [{where}] itself with "
+                             f"DistributedDataParallel")
+        frame = frame.f_back
+
+
+def _distribution(parameter: torch.Tensor) -> Optional[str]:
+    if hasattr(parameter, "placements") and hasattr(parameter, "to_local"):
+        return "a DTensor (FSDP2 or tensor parallel)"
+    if getattr(parameter, "_fsdp_flattened", False) or type(parameter).__name__ == "FlatParameter":
+        return "a part of FSDP's flat parameter"
+    return None
+
+
+def check_parameter(where: str, name: str, parameter: torch.Tensor) -> None:
+    """Refuses tensors that no step can be taken on."""
+    if not isinstance(parameter, torch.Tensor):
+        return  # torch has an error for it
+    if torch.nn.parameter.is_lazy(parameter):
+        raise ValueError(f"[{where}] '{name}' has no shape yet: run a batch through the model before the optimizer is made")
+    if not parameter.is_floating_point():
+        raise ValueError(f"[{where}] '{name}' is {parameter.dtype}; parameters must be real floating-point tensors")
+    distribution = _distribution(parameter)
+    if distribution is not None:
+        raise ValueError(f"[{where}] '{name}' is {distribution}: {_WHOLE}")
+    if parameter.layout != torch.strided:
+        raise ValueError(f"[{where}] '{name}' is {parameter.layout}; parameters must be dense: use .to_dense()")
+    if parameter.device.type == "meta":
+        raise ValueError(f"[{where}] '{name}' is on the device 'meta' and has no data: use .to_empty(device='cpu') and "
+                         f"initialize it")
+    if parameter.is_inference():
+        raise ValueError(f"[{where}] '{name}' was made in inference mode, where nothing is trained: make it outside, or "
+                         f"use .clone()")
+    if any(size > 1 and stride == 0 for size, stride in zip(parameter.shape, parameter.stride())):
+        raise ValueError(f"[{where}] several elements of '{name}' are the same memory (expand): use .clone()")
+
+
+def check_memory(where: str, name: str, parameter: torch.Tensor) -> None:
+    if parameter.numel() > 0 and parameter.data_ptr() == 0:
+        raise ValueError(f"[{where}] '{name}' has no memory: its storage was freed")
+
+
+def checked_gradient(where: str, name: str, parameter: torch.Tensor) -> Optional[torch.Tensor]:
+    """The gradient, fit to be read element by element."""
+    gradient = parameter.grad
+    if gradient is None:
+        return None
+    if gradient.layout != torch.strided:
+        raise ValueError(f"[{where}] the gradient of '{name}' is sparse; norms need all of it: use "
+                         f"nn.Embedding(..., sparse=False)")
+    if gradient.shape != parameter.shape:
+        raise ValueError(f"[{where}] the gradient of '{name}' is {list(gradient.shape)}, the parameter "
+                         f"{list(parameter.shape)}: it is from before the parameter's data was replaced; call zero_grad()")
+    if gradient.device != parameter.device:
+        raise ValueError(f"[{where}] the gradient of '{name}' is on {gradient.device}, the parameter on "
+                         f"{parameter.device}: move both")
+    if not gradient.is_floating_point():
+        raise ValueError(f"[{where}] the gradient of '{name}' is {gradient.dtype}; it must be real and floating-point")
+    return gradient.detach().resolve_conj().resolve_neg()
+
+
+def check_state(where: str, name: str, parameter: torch.Tensor, state: Any) -> None:
+    if not isinstance(state, dict):
+        raise ValueError(f"[{where}] the state of '{name}' must be a dict, got {type(state).__name__}")
+    if "momentum" not in state:
+        return
+    momentum = state["momentum"]
+    if not isinstance(momentum, torch.Tensor) or not momentum.is_floating_point():
+        got = momentum.dtype if isinstance(momentum, torch.Tensor) else type(momentum).__name__
+        raise ValueError(f"[{where}] the momentum of '{name}' in the optimizer's state must be a floating-point tensor, got "
+                         f"{got}")
+    if momentum.shape != parameter.shape:
+        raise ValueError(f"[{where}] the momentum of '{name}' is {list(momentum.shape)}, the parameter "
+                         f"{list(parameter.shape)}, whose data was replaced: give optimizer.state[p]['momentum'] the new "
+                         f"shape, or start without it by optimizer.state.pop(p)")

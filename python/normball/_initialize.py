@@ -1,0 +1,74 @@
+"""Weights on the spheres of their norms, and back into their balls."""
+from __future__ import annotations
+
+import math
+from typing import Any, Sequence
+
+import numpy as np
+import torch
+
+from . import _core, _gate, checked_seed
+from ._fallback import measured
+from ._native import Entry
+
+
+def _of_python_norm(where: str, entry: Entry, shape: Sequence[int], random: np.random.Generator) -> torch.Tensor:
+    """A Gaussian, scaled to its length in the user's norm."""
+    norm = entry.route.python_norm
+    if not hasattr(norm, "norm"):
+        raise ValueError(f"[{where}] '{entry.route.name}' has the norm {entry.route.norm}, whose class needs norm(x) for an "
+                         f"initialization")
+    x = torch.from_numpy(random.standard_normal(tuple(shape)))
+    return x * (entry.route.radius / float(norm.norm(x)))
+
+
+def _drawn(where: str, entry: Entry, seeds: np.random.SeedSequence) -> torch.Tensor:
+    """The parameter's new values, in float64, matrix by matrix."""
+    parameter, route, _ = entry
+    values = torch.zeros(parameter.shape, dtype=torch.float64, device="cpu")
+    for block, seed in zip(route.blocks, seeds.spawn(len(route.blocks))):
+        size = (block.shape.rows, block.shape.cols)
+        if 0 in size:
+            continue
+        if route.python_norm is not None:
+            shape = parameter.shape if len(route.blocks) == 1 else size
+            matrix = _of_python_norm(where, entry, shape, np.random.default_rng(seed)).reshape(size)
+        else:
+            array = np.empty(size)
+            _core.initialize_block(array, route.norm, block.shape, route.radius,
+                                   int(seed.generate_state(1, np.uint64)[0]))
+            matrix = torch.from_numpy(array)
+        values.view(-1)[block.offset:].as_strided(size, (block.stride, 1)).copy_(matrix)
+    return values
+
+
+def initialize_entries(where: str, entries: Sequence[Entry], kinds: Sequence[str], seed: Any) -> None:
+    """All values are drawn before the first is written: on an error nothing changes."""
+    seeds = np.random.SeedSequence(checked_seed(where, seed)).spawn(len(entries))
+    drawn = []
+    for entry, kind, own in zip(entries, kinds, seeds):
+        _gate.check_memory(where, entry.route.name, entry.parameter)
+        # A vector that is no bias is a gain, or may be one, and a gain of 0 would silence its layer.
+        if kind == "bias" or (entry.parameter.dim() > 1 and kind != "norm"):
+            drawn.append((entry.parameter, _drawn(where, entry, own)))
+    with torch.no_grad():
+        for parameter, values in drawn:
+            parameter.copy_(values)
+
+
+def product_norm(entries: Sequence[Entry]) -> float:
+    return max((size for entry in entries for _, _, size in measured(entry)[1]), default=0.0)
+
+
+@torch.no_grad()
+def scale_into_balls(where: str, entries: Sequence[Entry]) -> float:
+    largest = product_norm(entries)
+    if not math.isfinite(largest):
+        raise ValueError(f"[{where}] the weights have an entry that is not finite")
+    for entry in entries:
+        weight, matrices = measured(entry)
+        for _, w, size in matrices:
+            w.mul_(min(1.0, 1 / size) if size > 0 else 1.0)
+        if weight.data_ptr() != entry.parameter.data_ptr():
+            entry.parameter.copy_(weight)
+    return largest

@@ -1,0 +1,83 @@
+"""State dictionaries: checks before anything is loaded, and momentum with all its bits.
+
+torch casts loaded state to the parameter's type, and newer versions share its memory; the momentum of half-precision
+parameters is float32. So torch sees it wrapped, and __setstate__ unwraps a copy.
+"""
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping
+
+import torch
+
+from . import _gate, _options
+from ._fallback import compute_dtype
+
+
+class _Wrapped:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[str, Any]) -> Dict[str, Any]:
+    """What torch may load: complete, checked, with momentum and bases wrapped."""
+    if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
+        raise ValueError(f"[{where}] a state dict of an optimizer has 'state' and 'param_groups'; this is something else: "
+                         f"load what optimizer.state_dict() gave")
+    groups = [dict(group) for group in state_dict["param_groups"]]
+    for index, group in enumerate(groups):
+        if "method" not in group:
+            raise ValueError(f"[{where}] the state dict's group {index} has no 'method': it is of another optimizer")
+        if "names" in group:  # torch calls it param_names
+            group.setdefault("param_names", group.pop("names"))
+    if [len(group["params"]) for group in groups] != [len(group["params"]) for group in own_groups]:
+        return dict(state_dict)  # torch has an error for it
+    for group, own in zip(groups, own_groups):
+        if group["method"] != own["method"]:
+            raise ValueError(f"[{where}] the state dict is of the method '{group['method']}', this optimizer is "
+                             f"'{own['method']}'; to load it all the same, change 'method', and the options it needs, in "
+                             f"the state dict's param_groups")
+        for key in _options.SHARED + _options.OWN + _options.DESCRIBING:
+            if key in own:
+                group.setdefault(key, own[key])
+    method = _options.check_groups(where, groups)
+    for index, group in enumerate(groups):
+        _options.check_lr(where, method, group, index)
+    state = dict(state_dict["state"])
+    saved_ids = [i for group in groups for i in group["params"]]
+    names = [name for own in _options.names_of(where, own_groups) for name in own]
+    parameters = [p for group in own_groups for p in group["params"]]
+    for index, name, parameter in zip(saved_ids, names, parameters):
+        if index not in state:
+            continue
+        _gate.check_state(where, name, parameter, state[index])
+        state[index] = {key: _Wrapped(value) if key in ("momentum", "basis") else value
+                        for key, value in state[index].items()}
+    return {**state_dict, "state": state, "param_groups": groups}
+
+
+def load(optimizer: torch.optim.Optimizer, state_dict: Mapping[str, Any], load_in_torch: Callable[[Any], None]) -> None:
+    """Hands torch the prepared dictionary, after the user's hooks where torch has them."""
+    def prepare(_: Any, saved: Mapping[str, Any]) -> Dict[str, Any]:
+        return prepared(type(optimizer).__name__, optimizer.param_groups, saved)
+
+    if not hasattr(optimizer, "register_load_state_dict_pre_hook") or not isinstance(state_dict, Mapping):
+        load_in_torch(prepare(optimizer, state_dict))
+        return
+    handle = optimizer.register_load_state_dict_pre_hook(prepare)
+    try:
+        load_in_torch(state_dict)
+    finally:
+        handle.remove()
+
+
+def unwrap(state: Mapping[Any, Dict[str, Any]]) -> None:
+    for parameter, own in state.items():
+        for key, value in own.items() if isinstance(own, dict) else ():
+            if isinstance(value, _Wrapped):
+                own[key] = _copied(parameter, value.value)
+
+
+def _copied(parameter: torch.Tensor, value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().to(parameter.device, compute_dtype(parameter), copy=True)
+    return [_copied(parameter, each) for each in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,484 @@
+// What comes in from outside: gradients and parameters of any form, groups and state that users
+// change, files of others. Errors name the parameter, and nothing is touched.
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "normball/normball.h"
+#include "normball_torch/clipped_scion.h"
+#include "support.h"
+
+namespace {
+
+using normball::optim::ClippedScion;
+using normball::optim::ClippedScionOptions;
+using normball::optim::group_of;
+using normball::optim::NormBall;
+using normball::optim::NormBallOptions;
+using normball::optim::NormBallParamState;
+using normball::optim::Scion;
+using normball::optim::ScionOptions;
+using support::equal;
+using support::expect_error;
+using support::parameter;
+using torch::Tensor;
+using torch::optim::OptimizerParamGroup;
+
+ClippedScionOptions options() { return ClippedScionOptions(0.02).alpha(0.3).rho(5); }
+
+NormBallOptions& options_of(torch::optim::Optimizer& optimizer, size_t group = 0) {
+  return static_cast<NormBallOptions&>(optimizer.param_groups()[group].options());
+}
+
+// The weights and the momenta of an optimizer's parameters.
+std::vector<Tensor> everything(NormBall& optimizer) {
+  std::vector<Tensor> result;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const auto& tensor : group.params()) {
+      result.push_back(tensor.detach().clone());
+      for (const auto& entry : optimizer.state()) {
+        const auto& own = static_cast<const NormBallParamState&>(*entry.second).momentum_buffer();
+        if (own.defined() && own.sizes() == tensor.sizes()) result.push_back(own.clone());
+      }
+    }
+  }
+  return result;
+}
+
+TEST(Gate, GradientsOfAnotherShape) {
+  for (const bool aten : {false, true}) {
+    Tensor a = parameter({4, 3}, 1), b = parameter({6, 5}, 2);
+    ClippedScion optimizer({a, b}, options().force_aten(aten).names({"a", "b"}));
+    optimizer.step();
+    const auto before = everything(optimizer);
+    for (const std::vector<int64_t>& sizes :
+         {std::vector<int64_t>{5, 6}, {5}, {1, 1}, {30}, {600, 500}, {6, 5, 1}}) {
+      b.mutable_grad() = torch::randn(sizes, torch::kFloat64);
+      std::ostringstream text;
+      text << torch::IntArrayRef(sizes);
+      expect_error([&] { optimizer.step(); }, {"NormBall::step", "'b'", text.str(), "[6, 5]"});
+      EXPECT_TRUE(equal(before, everything(optimizer)));
+    }
+    b.mutable_grad() = torch::randn({6, 5}, torch::kFloat64);
+    optimizer.step();
+    EXPECT_EQ(optimizer.steps_taken(), 2);
+  }
+}
+
+TEST(Gate, DataReplacedByAnotherShape) {
+  for (const bool aten : {false, true}) {
+    Tensor a = parameter({4, 3}, 1), b = parameter({2, 2}, 2);
+    ClippedScion optimizer({a, b}, options().force_aten(aten).names({"a", "b"}));
+    optimizer.step();
+    a.set_data(torch::cat({a.detach(), a.detach()}));
+    a.mutable_grad() = torch::randn({8, 3}, torch::kFloat64);
+    const Tensor weight = a.detach().clone(), other = b.detach().clone();
+    expect_error([&] { optimizer.step(); }, {"'a'", "[4, 3]", "[8, 3]", "state().clear()"});
+    EXPECT_TRUE(equal({weight, other}, {a.detach(), b.detach()}));
+    optimizer.state().clear();
+    optimizer.step();
+    EXPECT_FALSE(torch::equal(weight, a.detach()));
+  }
+}
+
+TEST(Gate, ViewsWithAPendingSignAreRead) {
+  for (const bool aten : {false, true}) {
+    const Tensor start = parameter({4, 3}, 1).detach();
+    const Tensor gradient = parameter({4, 3}, 2).grad();
+    // The imaginary part of a conjugate is a view with a pending sign, as is _neg_view().
+    const Tensor complex = torch::complex(torch::zeros_like(gradient), gradient.neg());
+    const Tensor imaginary = torch::imag(complex.conj());
+    ASSERT_TRUE(imaginary.is_neg());
+    std::vector<Tensor> results;
+    for (const Tensor& grad : {gradient, torch::_neg_view(gradient.neg()), imaginary}) {
+      Tensor w = start.clone().set_requires_grad(true);
+      w.mutable_grad() = grad;
+      ClippedScion optimizer(std::vector<Tensor>{w}, options().force_aten(aten));
+      optimizer.step();
+      results.push_back(w.detach());
+    }
+    EXPECT_TRUE(torch::equal(results[0], results[1]));
+    EXPECT_TRUE(torch::equal(results[0], results[2]));
+    // And a parameter that is such a view.
+    Tensor view = torch::_neg_view(start.neg()).set_requires_grad(true);
+    view.mutable_grad() = gradient;
+    ClippedScion optimizer(std::vector<Tensor>{view}, options().force_aten(aten));
+    optimizer.step();
+    EXPECT_LE((view.detach() - results[0]).abs().max().item<double>(), 1e-14);
+  }
+}
+
+TEST(Gate, OtherTypesOfGradients) {
+  Tensor a = parameter({4, 3}, 1, torch::kFloat32), b = a.detach().clone().set_requires_grad(true);
+  b.mutable_grad() = a.grad().to(torch::kFloat64);
+  ClippedScion first(std::vector<Tensor>{a}, options()), second(std::vector<Tensor>{b}, options());
+  first.step();
+  second.step();
+  EXPECT_TRUE(torch::equal(a.detach(), b.detach()));
+  b.mutable_grad() = torch::ones({4, 3}, torch::kComplexFloat);
+  expect_error([&] { second.step(); }, {"param0", "ComplexFloat"});
+  const Tensor expanded = torch::zeros({1, 3}).expand({4, 3}).set_requires_grad(true);
+  expect_error([&] { ClippedScion(std::vector<Tensor>{expanded}, options()).explain(); },
+               {"param0", "expanded", "contiguous()"});
+}
+
+TEST(State, ClearedStartsAnew) {
+  for (const bool aten : {false, true}) {
+    for (const std::string solver : {"exact", "power(rank=2)"}) {
+      const auto given = options().force_aten(aten).solver(solver);
+      Tensor a = parameter({6, 4}, 1), b = parameter({5}, 2);
+      ClippedScion optimizer({a, b}, given);
+      for (int k = 0; k < 3; ++k) optimizer.step();
+      Tensor c = a.detach().clone().set_requires_grad(true);
+      Tensor d = b.detach().clone().set_requires_grad(true);
+      c.mutable_grad() = a.grad().clone();
+      d.mutable_grad() = b.grad().clone();
+      ClippedScion fresh({c, d}, given);
+      optimizer.state().clear();
+      for (int k = 0; k < 2; ++k) {
+        optimizer.step();
+        fresh.step();
+        EXPECT_EQ(optimizer.report().step, fresh.report().step);
+        EXPECT_EQ(optimizer.report().pairing, fresh.report().pairing);
+      }
+      EXPECT_TRUE(equal({a.detach(), b.detach()}, {c.detach(), d.detach()})) << solver;
+      optimizer.state().clear();
+      std::stringstream stream;
+      torch::save(optimizer, stream);  // reads no freed state
+      EXPECT_FALSE(stream.str().empty());
+    }
+  }
+}
+
+// The core scales; so must tensor operations.
+TEST(Range, VeryLargeAndSmallGradients) {
+  const std::vector<std::pair<torch::ScalarType, double>> cases = {{torch::kFloat64, 1e200},
+                                                                   {torch::kFloat64, 1e-200},
+                                                                   {torch::kFloat32, 1e30},
+                                                                   {torch::kFloat32, 1e-30}};
+  for (const auto& [type, size] : cases) {
+    for (const std::string norm :
+         {"spectral", "spectral(solver=muon)", "row", "col", "sign", "rms", "euclidean"}) {
+      for (const std::string method : {"unconstrained_scion", "scion"}) {
+        std::vector<Tensor> weights;
+        std::vector<double> pairings;
+        for (const bool aten : {false, true}) {
+          Tensor w = parameter({6, 9}, 1, type);
+          w.mutable_grad() = w.grad() * size;
+          NormBall optimizer(std::vector<Tensor>{w}, method,
+                             NormBallOptions(0.1).norm(norm).force_aten(aten));
+          optimizer.step();
+          weights.push_back(w.detach());
+          pairings.push_back(optimizer.report().pairing);
+        }
+        const double eps = type == torch::kFloat64 ? 1e-12 : 1e-5;
+        EXPECT_NEAR(pairings[1] / pairings[0], 1, eps) << norm << " " << size;
+        EXPECT_GT(std::abs(pairings[1]), size / 10) << norm;
+        EXPECT_LE((weights[0] - weights[1]).abs().max().item<double>(), eps) << norm << " " << size;
+      }
+    }
+  }
+}
+
+class Failing : public normball::NormOracle {
+ public:
+  void lmo(normball::ConstMatrixView<double> d, normball::MatrixView<double> out) const override {
+    if (fail) throw std::runtime_error("the oracle fails");
+    for (normball::Index i = 0; i < d.rows; ++i) {
+      for (normball::Index j = 0; j < d.cols; ++j) {
+        out(i, j) = not_a_number ? std::nan("") : d(i, j) > 0 ? -1 : 1;
+      }
+    }
+  }
+  mutable bool fail = false, not_a_number = false;
+};
+
+// NaN in a weight makes s NaN where constrained: no step, least of all the longest.
+TEST(AllOrNothing, WeightsThatAreNotFinite) {
+  for (const bool aten : {false, true}) {
+    Tensor a = parameter({4, 3}, 1), b = parameter({3, 2}, 2);
+    ClippedScion optimizer({a, b}, options().constrained(true).force_aten(aten));
+    optimizer.step();
+    {
+      const torch::NoGradGuard guard;
+      b[0][0] = std::nan("");
+    }
+    const Tensor before = a.detach().clone();
+    EXPECT_THROW(optimizer.step(), normball::NonFiniteError);
+    EXPECT_TRUE(torch::equal(before, a.detach()));
+    EXPECT_EQ(optimizer.steps_taken(), 1);
+  }
+}
+
+// parameter -> (norm, radius) in the printed table.
+std::map<std::string, std::string> rows(const std::string& table) {
+  std::istringstream lines(table);
+  std::string line, first;
+  std::getline(lines, first);
+  const size_t norm = first.find("norm"), why = first.find("why");
+  std::map<std::string, std::string> result;
+  while (std::getline(lines, line) && line.rfind("warning", 0) != 0) {
+    result[line.substr(0, line.find(' '))] = line.substr(norm, why - norm);
+  }
+  return result;
+}
+
+TEST(Explain, ShowsWhatSteps) {
+  torch::nn::Sequential net(torch::nn::Embedding(20, 8), torch::nn::Linear(8, 12),
+                            torch::nn::Linear(12, 6));
+  const auto given = options().radii(normball::RoleRadii{.hidden = 50, .output = 3000});
+  ClippedScion by_shape(net->parameters(), given), by_module(*net, given);
+  // The names are the module's, the routes those of the parameters.
+  const auto plain = rows(by_shape.explain()), named = rows(by_shape.explain(*net));
+  ASSERT_EQ(named.size(), 5U);
+  EXPECT_EQ(named.at("0.weight"), plain.at("param0"));
+  EXPECT_EQ(named.at("2.weight"), plain.at("param3"));
+  EXPECT_NE(named.at("2.weight").find("spectral"), std::string::npos);
+  EXPECT_EQ(rows(by_module.explain()), rows(by_module.explain(*net)));
+  EXPECT_NE(rows(by_module.explain()).at("2.weight").find("sign"), std::string::npos);
+  // What no group has does not change the routes of the others.
+  ClippedScion partly(net->ptr<torch::nn::LinearImpl>(1)->parameters(), given);
+  const std::string text = partly.explain(*net);
+  EXPECT_EQ(rows(text).at("1.weight"), rows(partly.explain()).at("param0"));
+  EXPECT_NE(text.find("'2.weight' is in no parameter group"), std::string::npos) << text;
+}
+
+TEST(Explain, ShowsTheMethodsNorms) {
+  torch::nn::Linear net(4, 3);
+  NormBall optimizer(*net, "clipped_sign", NormBallOptions(0.1).rho(1));
+  for (const auto& [name, row] : rows(optimizer.explain())) {
+    EXPECT_NE(row.find("sign(unit)"), std::string::npos) << name << row;
+  }
+  const auto refused = [&](const NormBallOptions& own, const std::string& what) {
+    expect_error(
+        [&] { NormBall(*net, "clipped_sign", NormBallOptions(own).lr(0.1).rho(1)).step(); },
+        {"'clipped_sign'", what, "no effect"});
+  };
+  net->weight.mutable_grad() = torch::ones_like(net->weight);
+  refused(NormBallOptions().norm("row"), "norm");
+  refused(NormBallOptions().role("output"), "norm");
+  refused(NormBallOptions().radius(3), "radius");
+  refused(NormBallOptions().radii(normball::RoleRadii{.hidden = 3}), "radius");
+}
+
+TEST(Options, ThatHaveNoEffectAreRefused) {
+  const std::vector<Tensor> one = {parameter({4, 3})};
+  const auto refused = [&](const std::string& method, const NormBallOptions& bad,
+                           const std::string& option) {
+    expect_error([&] { NormBall(one, method, bad); }, {"[NormBall]", "'" + method + "'", option});
+  };
+  refused("gd", NormBallOptions(0.1).rho(2), "no rho");
+  refused("gd", NormBallOptions(0.1).alpha(0.5), "no alpha");
+  refused("ggnc", NormBallOptions(0.1).rho(2).beta(3), "no beta");
+  refused("scion", NormBallOptions(0.1).l0(3), "no l0");
+  refused("ggnc", NormBallOptions(0.1).rho(2).short_step("norm"), "short_step");
+  // A solver is also that of a method which is a spectral norm.
+  std::vector<double> pairings;
+  for (const std::string solver : {"exact", "muon"}) {
+    NormBall optimizer(std::vector<Tensor>{parameter({6, 5}, 1)}, "clipped_spectral",
+                       NormBallOptions(0.1).rho(1).solver(solver));
+    optimizer.step();
+    pairings.push_back(optimizer.report().pairing);
+  }
+  EXPECT_NE(pairings[0], pairings[1]);
+}
+
+TEST(Groups, LeaveOutWhatIsTheOptimizers) {
+  std::vector<OptimizerParamGroup> groups;
+  groups.push_back(OptimizerParamGroup(
+      {parameter({4, 3}, 1)}, std::make_unique<NormBallOptions>(NormBallOptions().radius(7))));
+  groups.push_back(OptimizerParamGroup(
+      {parameter({4, 3}, 2)}, std::make_unique<NormBallOptions>(NormBallOptions().role("output"))));
+  ClippedScion optimizer(groups, options().norm("row").radius(2));
+  const auto layers = optimizer.routing().layers();
+  EXPECT_EQ(normball::to_string(layers[0].norm), "row");
+  EXPECT_EQ(layers[0].radius, 7);
+  EXPECT_EQ(normball::to_string(layers[1].norm), "sign");
+  EXPECT_EQ(layers[1].radius, 2);
+}
+
+TEST(Groups, OfSeveralModules) {
+  torch::nn::Linear a(5, 3), b(3, 5);
+  const auto names = [](NormBall& optimizer) {
+    std::vector<std::string> result;
+    for (const auto& route : optimizer.routing().routes) result.push_back(route.name);
+    return result;
+  };
+  ClippedScion plain(std::vector<OptimizerParamGroup>{group_of(*a), group_of(*b)}, options());
+  EXPECT_EQ(names(plain),
+            (std::vector<std::string>{"weight", "bias", "group1.weight", "group1.bias"}));
+  ClippedScion prefixed({group_of(*a, {}, "encoder"), group_of(*b, {}, "decoder")}, options());
+  EXPECT_EQ(names(prefixed), (std::vector<std::string>{"encoder.weight", "encoder.bias",
+                                                       "decoder.weight", "decoder.bias"}));
+  for (const auto& tensor : {a->weight, b->weight})
+    tensor.mutable_grad() = torch::ones_like(tensor);
+  const Tensor before = b->weight.detach().clone();
+  plain.step();
+  EXPECT_FALSE(torch::equal(before, b->weight.detach()));
+}
+
+TEST(Groups, ParametersThatJoinAndLeave) {
+  Tensor a = parameter({4, 3}, 1), b = parameter({2, 5}, 2), c = parameter({3, 3}, 3);
+  ClippedScion plain({a, b}, options());
+  plain.step();
+  plain.param_groups()[0].params().push_back(c);
+  const Tensor before = c.detach().clone();
+  plain.step();
+  EXPECT_FALSE(torch::equal(before, c.detach()));
+  EXPECT_EQ(plain.report().layers.size(), 3U);
+
+  ClippedScion named({a, b}, options().names({"a", "b"}).kinds({"linear", "output"}));
+  auto& parameters = named.param_groups()[0].params();
+  parameters.push_back(c);
+  expect_error([&] { named.step(); }, {"3 parameters but 2 names", "names()"});
+  parameters.erase(parameters.begin());  // as many as before, but others
+  expect_error([&] { named.step(); }, {"group 0 changed", "names()"});
+  options_of(named).names({"b", "c"}).kinds({"output", "linear"});
+  named.step();
+  EXPECT_EQ(named.routing().routes[0].name, "b");
+  EXPECT_EQ(normball::to_string(named.routing().routes[0].norm), "sign");
+}
+
+TEST(Groups, RulesGiveLrs) {
+  for (const bool aten : {false, true}) {
+    Tensor a = parameter({4, 3}, 1), b = parameter({4, 3}, 2);
+    Scion optimizer({a, b}, ScionOptions(0.4)
+                                .norm("sign(unit)")
+                                .force_aten(aten)
+                                .names({"a", "b"})
+                                .rules(std::vector<normball::RoutingRule>{{"b", {.lr = 0.8}}}));
+    torch::optim::StepLR scheduler(optimizer, 1, 0.5);
+    for (int k = 0; k < 4; ++k) {
+      const double lr = options_of(optimizer).get_lr();
+      const Tensor first = a.detach().clone(), second = b.detach().clone();
+      if (k == 2) optimizer.add_param_group(OptimizerParamGroup({parameter({2}, 5)}));
+      optimizer.step();
+      scheduler.step();
+      EXPECT_NEAR((a.detach() - first).abs().max().item<double>(), lr, 1e-15);
+      EXPECT_NEAR((b.detach() - second).abs().max().item<double>(), 2 * lr, 1e-15);
+    }
+    EXPECT_EQ(options_of(optimizer).get_lr(), 0.05);  // the scheduler has moved it
+    EXPECT_NE(optimizer.explain().find("lr 0.8 by rule 'b'"), std::string::npos);
+  }
+  Tensor w = parameter({4, 3}, 1);
+  const std::vector<normball::RoutingRule> rules = {{"w", {.lr = 1.5}}};
+  Scion outside({w}, ScionOptions(0.5).constrained(true).names({"w"}).rules(rules));
+  expect_error([&] { outside.step(); }, {"'w'", "at most 1", "1.5"});
+}
+
+struct Block : torch::nn::Module {
+  Block() {
+    conv = register_module("conv", torch::nn::Conv2d(3, 8, 3));
+    norm = register_module("norm", torch::nn::BatchNorm2d(8));
+    body = register_module("body", torch::nn::Linear(8, 16));
+    head = register_module("head", torch::nn::Linear(16, 4));
+  }
+  torch::nn::Conv2d conv{nullptr};
+  torch::nn::BatchNorm2d norm{nullptr};
+  torch::nn::Linear body{nullptr}, head{nullptr};
+};
+
+TEST(Weights, InitializedByTheirRoutes) {
+  Block net;
+  net.body->bias.set_requires_grad(false);
+  const Tensor frozen = net.body->bias.detach().clone();
+  const auto given = options().radii(normball::RoleRadii{.input = 2, .hidden = 3, .output = 20});
+  ClippedScion optimizer(net, given);
+  optimizer.initialize(7);
+  EXPECT_TRUE(torch::equal(net.body->bias, frozen));
+  EXPECT_EQ(net.norm->weight.min().item<double>(), 1);
+  EXPECT_EQ(net.head->bias.abs().max().item<double>(), 0);
+  // All singular values alike, and all entries: the spheres by their definitions.
+  const Tensor conv = net.conv->weight.detach().reshape({8, 27});
+  const double conv_norm = 2 * std::max(1.0, std::sqrt(8.0 / 3)) / 9;
+  EXPECT_NEAR(torch::linalg_svdvals(conv).max().item<double>(), conv_norm, 1e-5);
+  EXPECT_NEAR(torch::linalg_svdvals(conv).min().item<double>(), conv_norm, 1e-5);
+  const Tensor body = torch::linalg_svdvals(net.body->weight.detach());
+  EXPECT_NEAR(body.max().item<double>(), 3 * std::sqrt(2.0), 1e-5);
+  EXPECT_NEAR(net.head->weight.abs().min().item<double>(), 20.0 / 16, 1e-6);
+  const Tensor first = net.body->weight.detach().clone();
+  optimizer.initialize(8);
+  EXPECT_FALSE(torch::equal(first, net.body->weight));
+  optimizer.initialize(7);
+  EXPECT_TRUE(torch::equal(first, net.body->weight));
+}
+
+TEST(Weights, FarOutsideTheBallAreNamedAndBroughtBack) {
+  for (const bool aten : {false, true}) {
+    Tensor near = torch::zeros({3, 3}, torch::kFloat64).set_requires_grad(true);
+    Tensor far = (100 * torch::eye(4, torch::kFloat64)).set_requires_grad(true);
+    near.mutable_grad() = torch::eye(3, torch::kFloat64) * 1e-3;
+    far.mutable_grad() = -torch::eye(4, torch::kFloat64);  // ⟨d, W⟩ = -400
+    ClippedScion optimizer({near, far},
+                           options().constrained(true).force_aten(aten).names({"near", "far"}));
+    testing::internal::CaptureStderr();
+    optimizer.step();
+    const std::string text = testing::internal::GetCapturedStderr();
+    EXPECT_NE(text.find("'far'"), std::string::npos) << text;
+    EXPECT_NE(text.find("scale_into_balls()"), std::string::npos) << text;
+    testing::internal::CaptureStderr();
+    optimizer.step();
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");  // once
+    EXPECT_EQ(optimizer.report().eta, 0);
+    EXPECT_NEAR(optimizer.scale_into_balls(), 100, 1e-10);
+    EXPECT_LE(optimizer.scale_into_balls(), 1 + 1e-12);
+    EXPECT_NEAR(torch::linalg_svdvals(far.detach()).max().item<double>(), 1, 1e-12);
+    EXPECT_EQ(near.detach().abs().max().item<double>(), 0);
+    far.mutable_grad() = torch::randn({4, 4}, torch::kFloat64);
+    optimizer.step();
+    EXPECT_GT(optimizer.report().eta, 0);
+  }
+}
+
+TEST(Checkpoint, FilesOfOthersAreNamed) {
+  Tensor a = parameter({4, 3}, 1), b = parameter({4, 3}, 2);
+  ClippedScion optimizer(std::vector<Tensor>{a}, options());
+  optimizer.step();
+  const auto before = everything(optimizer);
+  const auto refused = [&](const auto& what, const std::vector<std::string>& parts) {
+    std::stringstream stream;
+    torch::save(what, stream);
+    expect_error([&] { torch::load(optimizer, stream); }, parts);
+    EXPECT_TRUE(equal(before, everything(optimizer)));
+    EXPECT_EQ(optimizer.steps_taken(), 1);
+  };
+  torch::optim::SGD sgd(std::vector<Tensor>{b}, torch::optim::SGDOptions(0.1).momentum(0.9));
+  sgd.step();
+  refused(sgd, {"[NormBall::load]", "another"});
+  refused(torch::nn::Linear(3, 4), {"[NormBall::load]", "model"});
+  ClippedScion two({a, b}, options());
+  refused(two, {"[NormBall::load]", "different size"});
+  ClippedScion groups(
+      std::vector<OptimizerParamGroup>{OptimizerParamGroup({a}), OptimizerParamGroup({b})},
+      options());
+  refused(groups, {"[NormBall::load]", "parameter groups"});
+}
+
+// All of them, whatever a version of LibTorch stores.
+TEST(Checkpoint, OptionsAreTheProgrammes) {
+  const auto oracle = std::make_shared<Failing>();
+  Tensor a = parameter({4, 3}, 1), b = a.detach().clone().set_requires_grad(true);
+  b.mutable_grad() = a.grad().clone();
+  ClippedScion from(std::vector<Tensor>{a}, options());
+  from.step();
+  const auto given = options()
+                         .lr(0.125)
+                         .radius(3)
+                         .split("2")
+                         .oracle(oracle)
+                         .names({"w"})
+                         .kinds({"linear"})
+                         .solver("muon")
+                         .threads(2);
+  ClippedScion into(std::vector<Tensor>{b}, given);
+  const NormBallOptions before = options_of(into);
+  std::stringstream stream;
+  torch::save(from, stream);
+  torch::load(into, stream);
+  EXPECT_TRUE(options_of(into).same_but_lr(before));
+  EXPECT_EQ(options_of(into).get_lr(), 0.125);
+  EXPECT_EQ(into.steps_taken(), 1);
+  EXPECT_EQ(into.routing().layers().size(), 2U);
+}
+
+}  // namespace
