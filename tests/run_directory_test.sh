@@ -141,14 +141,15 @@ grep -q "not what the run had" err || fail "eval on other data says nothing"
 cp copy.txt text.txt
 
 # Steps that are not finite leave gaps and marks, and an end that says so.
-expect_error "'$normball' train tiny.toml --name stops --set optimizer.method=gd --set optimizer.lr=1e39" "not finite"
+cp -r "$source/tests/earlier_runs/images" "$source/tests/earlier_runs/images.toml" .
+gd="images.toml --set run.steps=8 --set optimizer.method=gd --set optimizer.lr=1e30"
+expect_error "'$normball' train $gd --name stops" "not finite"
 tail -1 runs/stops/metrics.jsonl | grep -q '"loss": "NaN", "lr": .*"nonfinite": .*"stopped": true' ||
   fail "the stop is not recorded: $(tail -1 runs/stops/metrics.jsonl)"
-expect_error "'$normball' train tiny.toml --name skips --set optimizer.method=gd --set optimizer.lr=1e39 \
-  --set run.nonfinite=skip --set run.log_every=100" "diverged" "optimizer.lr"
+expect_error "'$normball' train $gd --name skips --set run.nonfinite=skip --set run.log_every=100" "diverged" "lr 1e+30"
 grep -qE "finished after step 8 of 8 .*[1-7] skipped as not finite: validation loss not finite" out ||
   fail "the end is not honest: $(cat out)"
-grep -q '"loss": "NaN", "lr": 1e+39, "nonfinite": "loss", "skipped": true' runs/skips/metrics.jsonl ||
+grep -q '"loss": "NaN", "lr": 1e+30, "nonfinite": "loss", "skipped": true' runs/skips/metrics.jsonl ||
   fail "no mark of a skipped step: $(cat runs/skips/metrics.jsonl)"
 grep -q '"loss": 0.0' runs/skips/metrics.jsonl && fail "a skipped step has a loss of 0"
 "$normball" report runs/skips runs/stops --out report.html >/dev/null
@@ -156,7 +157,7 @@ grep -qE '"skipped":[1-7]' report.html || fail "the report has no mark of skippe
 
 # Divergence behind finite numbers is named; a good run hears nothing.
 expect_error "'$normball' train tiny.toml --name huge --set optimizer.lr=1e30 --set run.steps=20" \
-             "diverged" "the largest weight is" "1e+30 is too large"
+             "diverged" "the largest weight is" "too large" "lr 1e+30"
 grep -q "finished after step 20" out || fail "a diverged run is not saved: $(cat out)"
 train tiny.toml --name still --set optimizer.lr=0 --set run.steps=40
 grep -q "warning: the training loss was" err || fail "nothing was learned, and nothing said: $(cat err)"

@@ -155,7 +155,7 @@ cmp -s one two && fail "eval --set data.validation changed nothing"
 grep -q "warning: there is no validation data" out || fail "nothing said about validation: $(cat out)"
 "$normball" train gpt.toml --name silent --set data.kind=shards --set "data.path=shards/train*.bin" --set run.steps=1 >/dev/null 2>err
 grep -q "warning: there is no validation data" err || fail "nothing said about validation: $(cat err)"
-"$normball" train --resume gpt.toml --name silent --dry-run >out || fail "--resume took the configuration"
+"$normball" train --resume gpt.toml --name silent2 --dry-run >out || fail "--resume took the configuration"
 "$normball" train --resume=auto gpt.toml --name silent2 --dry-run >out || fail "--resume=auto"
 "$normball" train --resume runs/text-parts/checkpoints/step-8 gpt.toml --name silent2 --dry-run >out || fail "--resume DIR CONFIG"
 # What is shown is what steps.
@@ -199,9 +199,9 @@ expect_error "'$normball' train gpt.toml --name new --set run.seed=1 run.steps=2
 ls -R runs | cmp - before || fail "a mistake changed something"
 
 # A step that is not finite stops the run where it is.
-expect_error "'$normball' train gpt.toml --name diverges --set optimizer.method=gd --set optimizer.lr=1e30" \
+expect_error "'$normball' train cnn.toml --name diverges --set model.kind=mlp --set optimizer.method=gd --set optimizer.lr=1e30" \
              "not finite" "still those of step" "run.nonfinite=skip"
-"$normball" train gpt.toml --name skips --set optimizer.method=gd --set optimizer.lr=1e30 \
+"$normball" train cnn.toml --name skips --set model.kind=mlp --set optimizer.method=gd --set optimizer.lr=1e30 \
   --set run.nonfinite=skip >/dev/null 2>err && fail "a run that diverged ended well"
 grep -q "skipped: " err || fail "nothing was skipped: $(cat err)"
 "$normball" report runs/text-whole runs/text-parts --out report.html >/dev/null

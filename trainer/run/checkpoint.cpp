@@ -125,11 +125,13 @@ CheckpointStore::CheckpointStore(fs::path directory, Retention retention, FileSy
 
 std::vector<fs::path> CheckpointStore::list() const {
   std::vector<fs::path> result;
-  if (!fs::exists(fs::symlink_status(directory_))) return result;
-  if (!fs::is_directory(directory_)) {  // a file, or a link to a disk that is not there
-    throw FileError("CheckpointStore", "listing", directory_, ENOTDIR);
-  }
-  for (const auto& entry : fs::directory_iterator(directory_)) {
+  std::error_code error;
+  if (fs::symlink_status(directory_, error).type() == fs::file_type::not_found) return result;
+  // A file, a link to a disk that is not there, or a directory that may not be read: not the same
+  // as having none.
+  const fs::directory_iterator entries(directory_, error);
+  if (error) throw FileError("CheckpointStore", "listing", directory_, error.value());
+  for (const auto& entry : entries) {
     if (step_of(entry.path())) result.push_back(entry.path());
   }
   std::ranges::sort(result, {}, [](const fs::path& path) { return *step_of(path); });

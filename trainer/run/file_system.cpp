@@ -23,6 +23,7 @@ std::string_view remedy(int error_number) {
       return "; free space there, or choose another directory";
     case EACCES:
     case EPERM:
+      return "; check its permissions, or choose another directory";
     case EROFS:
       return "; make it writable, or choose another directory";
     case ENOENT:

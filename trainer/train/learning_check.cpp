@@ -4,6 +4,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "trainer/run/config_use.h"
+
 namespace normball::trainer {
 namespace {
 
@@ -63,8 +65,9 @@ LearningCheck::Verdict LearningCheck::judge(const run::Config& config, const Mod
     text << "the training loss was " << *first_loss_ << " at the first step and " << last
          << " over the last " << late_count_ << "; ";
   }
-  text << "the largest weight is " << weight << ": optimizer.lr = " << config.optimizer.lr
-       << (useless || absurd ? " is too large" : " may be too large, or too small to learn by");
+  text << "the largest weight is " << weight << ": the stepsize "
+       << (useless || absurd ? "is too large" : "may be too large, or too small to learn by")
+       << " (" << run::optimizer_text(config) << ")";
   return {.diverged = useless || (absurd && hardly), .text = text.str()};
 }
 
