@@ -154,6 +154,16 @@ code=$?
 code=$?
 [ $code = 1 ] && [ ! -e page3.html ] && ! grep -q "left out" err || problem "report of nothing: exit code $code, $(cat out err)"
 
+# Nothing is wider than a terminal that is not too narrow; elsewhere tables have all their width.
+if command -v script >/dev/null; then
+  for line in "config --keys" lab "report a/demo b/demo --out page.html" "--help" "bench --help" "lab picture --steps 20"; do
+    TERM=xterm script -qec "stty cols 70; '$normball' $line" /dev/null </dev/null >out 2>&1
+    wide=$(tr -d '\r' <out | LC_ALL=C.UTF-8 awk 'length($0) > 70' | grep -v "γ" | head -1)
+    [ -s out ] && [ -z "$wide" ] || problem "normball $line is wider than the terminal: $wide"
+  done
+fi
+"$normball" config --keys | LC_ALL=C.UTF-8 awk 'length($0) > 120 { wide = 1 } END { exit !wide }' || problem "config --keys in a file is cut"
+
 if [ -n "$trains" ]; then
   # Losing the terminal or the reader saves and ends; the run goes on afterwards.
   await() { for _ in $(seq 2000); do grep -q '"step": 3,' "runs/$1/metrics.jsonl" 2>/dev/null && return; sleep 0.01; done; }

@@ -32,6 +32,9 @@ expect 1 "must be >= 0" config --show cifar10-adam --set optimizer.lr=-1
 printf '[run]\nstpes = 1\n' >"$work/typo.toml"
 expect 1 "typo.toml:2: in [run]: unknown key 'stpes'; did you mean 'steps'?" config --check "$work/typo.toml"
 expect 2 "--shwo" config --shwo cifar10-adam
+expect 2 "exclude each other" config --list --keys
+expect 2 "needs --keys" config --list --markdown
+expect 2 "needs --show or --check" config --set optimizer.lr=1
 expect 0 "--set" config --help
 
 # What --show prints is a configuration that shows as itself.
