@@ -1,6 +1,7 @@
 // `normball config`: presets, what a configuration resolves to, and the keys there are.
 #include <iostream>
 #include <memory>
+#include <stdexcept>
 
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -23,6 +24,10 @@ struct Options {
 };
 
 void list_presets() {
+  if (run::presets().empty()) {
+    throw std::runtime_error(
+        "[config] no presets are installed; NORMBALL_CONFIGS can name a directory with them");
+  }
   Table table({"preset", "what it is"});
   for (const auto& preset : run::presets()) table.add({preset.name, preset.summary});
   table.print(std::cout, Table::Align::Left);
@@ -41,7 +46,20 @@ void list_keys() {
   table.print(std::cout, Table::Align::Left);
 }
 
+// What would be ignored is an error.
+void require_one_task(const Options& options) {
+  const bool of_one = !options.show.empty() || !options.check.empty();
+  if (options.list + options.keys + !options.show.empty() + !options.check.empty() > 1) {
+    throw CLI::ValidationError("--list, --keys, --show and --check exclude each other");
+  }
+  if (options.markdown && !options.keys) throw CLI::ValidationError("--markdown needs --keys");
+  if (!options.settings.empty() && !of_one) {
+    throw CLI::ValidationError("--set needs --show or --check");
+  }
+}
+
 void run_config(const CLI::App& command, const Options& options) {
+  require_one_task(options);
   if (options.list) return list_presets();
   if (options.keys && options.markdown) {
     std::cout << run::keys_as_markdown();

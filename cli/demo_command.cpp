@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 struct Options {
   std::vector<double> lrs = {0.003, 0.01, 0.03, 0.1};
   int seeds = 3;
+  int steps = 300;
   int jobs = 0;
   std::string into = "runs/demo";
 };
@@ -54,10 +55,12 @@ std::vector<Cell> cells_of(const Options& options) {
 }
 
 // Cells that have ended are read again, so a demonstration that was interrupted continues.
-Job job_of(const Cell& cell, const fs::path& into) {
+Job job_of(const Cell& cell, const Options& options) {
+  const fs::path into = options.into;
   return {.command = {"/proc/self/exe", "train", cell.preset(), "--name", cell.name(), "--resume",
                       "--set", "run.dir=" + into.string(), "--set",
                       "run.seed=" + std::to_string(cell.seed), "--set",
+                      "run.steps=" + std::to_string(options.steps), "--set",
                       "optimizer.lr=" + format("%.17g", cell.lr)},
           .log = into / (cell.name() + ".log")};
 }
@@ -77,12 +80,14 @@ DemoRun read_cell(const Cell& cell, const fs::path& into) {
   return result;
 }
 
-void train_cells(const std::vector<Cell>& cells, const fs::path& into, int at_once) {
+void train_cells(const std::vector<Cell>& cells, const Options& options) {
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+
   std::vector<Job> jobs;
-  for (const auto& cell : cells) jobs.push_back(job_of(cell, into));
+  for (const auto& cell : cells) jobs.push_back(job_of(cell, options));
   const bool terminal = run::can_redraw(STDERR_FILENO);
   const auto begin = std::chrono::steady_clock::now();
-  run_side_by_side(jobs, at_once, [&](size_t ended) {
+  run_side_by_side(jobs, options.jobs > 0 ? options.jobs : cores, [&](size_t ended) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
     const double each = spent.count() / static_cast<double>(ended);
     std::cerr << (terminal ? "\r" : "") << ended << " of " << jobs.size() << " runs, "
@@ -94,7 +99,6 @@ void train_cells(const std::vector<Cell>& cells, const fs::path& into, int at_on
 void demonstrate(const Options& options) {
   const fs::path into = options.into;
   const auto cells = cells_of(options);
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   std::cout << "Unconstrained Scion (steps of length lr) and Unconstrained ClippedScion (lr min(1, "
                "s/rho)),\nan MLP on 1000 images of Fashion-MNIST, all of them in every step; "
             << options.lrs.size() << " fixed stepsizes,\n"
@@ -102,7 +106,7 @@ void demonstrate(const Options& options) {
             << into.string() << "/.\n\n"
             << std::flush;
   run::make_directories(run::FileSystem::real(), into);
-  train_cells(cells, into, options.jobs > 0 ? options.jobs : cores);
+  train_cells(cells, options);
 
   std::vector<DemoRun> runs;
   for (const auto& cell : cells) runs.push_back(read_cell(cell, into));
@@ -133,6 +137,9 @@ void add_demo_command(CLI::App& app) {
       ->capture_default_str();
   demo->add_option("--seeds", options->seeds, "Runs for each method and stepsize")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  demo->add_option("--steps", options->steps, "Steps of each run")
+      ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   demo->add_option("--jobs", options->jobs, "Runs at a time, on one thread each; 0: one a core")
       ->check(CLI::Range(0, 4096))

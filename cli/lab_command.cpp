@@ -140,7 +140,9 @@ void draw(const Options& options) {
       named_by_user([&] { return make_problem(options.problem, make_space(options.norm)); });
   OutputFile svg = open_for_writing(options.svg_file);
   const Picture picture = named_by_user([&] { return race(*problem, options.steps); });
-  std::cout << picture.text << '\n' << to_terminal(picture.figure, 84, 20, run::shows_colors());
+  const int columns = std::clamp(run::output_columns() - 16, 20, 84);  // beside the axis
+  std::cout << picture.text << '\n'
+            << to_terminal(picture.figure, columns, 20, run::shows_colors());
   write(svg, options.svg_file, to_svg(picture.figure));
 }
 

@@ -7,11 +7,13 @@
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "normball/normball.h"
 #include "normball/text.h"
 
@@ -39,6 +41,7 @@ int run_command(int argc, char** argv) {
   CLI::App app{"Optimizers that step on norm balls"};
   app.set_version_flag("--version", normball_version());
   app.require_subcommand(1);
+  app.formatter(std::make_shared<normball::cli::HelpFormatter>());  // of the subcommands too
   normball::cli::add_bench_command(app);
   normball::cli::add_config_command(app);
   normball::cli::add_data_command(app);

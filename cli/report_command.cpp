@@ -68,7 +68,8 @@ void print_results(const std::vector<run::RunData>& runs) {
     const Result loss = result_of(data, "val_loss", "%.4f", 1, false);
     if (accuracies) add(accuracy.last, accuracy.best, accuracy.mean);
     add(loss.last);
-    if (losses) add(loss.best, loss.mean);
+    const Result judged = has(data, "val_accuracy") ? Result{} : loss;
+    if (losses) add(judged.best, judged.mean);
     add(result_of(data, "loss", "%.4f", 1, false).last,
         data.seconds ? format("%.0f", *data.seconds) : "-");
     table.add(std::move(row));

@@ -1,4 +1,5 @@
 // Tables for people: columns as wide as they need to be, numbers to the right, words to the left.
+// On a terminal that is too narrow, the words of the last column wrap, or rows become lists.
 #pragma once
 
 #include <ostream>
@@ -16,8 +17,15 @@ class Table {
   void print(std::ostream& out, Align align = Align::Right) const;
 
  private:
+  void print_row(std::ostream& out, const std::vector<std::string>& row,
+                 const std::vector<int>& widths, Align align) const;
+  void print_records(std::ostream& out) const;
+
   std::vector<std::vector<std::string>> rows_;
 };
+
+// At least one line; a word that is too long stays whole.
+std::vector<std::string> wrap(const std::string& text, int columns);
 
 // printf-style, for single numbers: format("%.2f ms", 1.5)
 std::string format(const char* pattern, double value);

@@ -122,7 +122,11 @@ void draw(Canvas& canvas, const Range& range, const Curve& curve) {
     const double down = range.down(curve.values[k]) * (canvas.height() - 1);
     const int x = static_cast<int>(std::lround(across)), y = static_cast<int>(std::lround(down));
     if (pen_down && x == last_x && y == last_y) continue;
-    if (pen_down) canvas.line(last_x, last_y, x, y, curve, drawn);
+    if (pen_down) {
+      canvas.line(last_x, last_y, x, y, curve, drawn);
+    } else {
+      canvas.dot(x, y, curve.terminal_color);  // a curve may be one point
+    }
     last_x = x;
     last_y = y;
     pen_down = true;
@@ -229,11 +233,13 @@ std::string to_svg(const Figure& figure) {
     if (curve.dash != 0) out << " stroke-dasharray=\"" << 2 * curve.dash << '"';
     out << " d=\"";
     Label label{left, top, &curve};
+    bool pen_down = false;
     const size_t every = 1 + curve.values.size() / 1500;
     for (size_t k = 0; k < curve.values.size(); k += every) {
       if (!drawable(curve.values[k])) continue;
       label = {x_of(static_cast<double>(k)), y_of(curve.values[k]), &curve};
-      out << (k == 0 ? 'M' : 'L') << label.x << ' ' << label.y;
+      out << (pen_down ? 'L' : 'M') << label.x << ' ' << label.y;
+      pen_down = true;
     }
     out << "\"/>\n";
     labels.push_back(label);

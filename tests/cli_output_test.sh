@@ -52,6 +52,7 @@ config --list
 data prepare text.txt --out shards-NEW
 data show text.txt
 data verify text.txt
+demo --lr 0.01 --seeds 1 --steps 2 --into demo-NEW
 eval runs/done
 lab
 lab all --help
@@ -77,7 +78,7 @@ call() {  # the words of a line, with a number for what must be new
 }
 for line in "${calls[@]}"; do
   case "$trains/$line" in
-    /train* | /eval* | /sample* | /bench\ train*) continue ;;  # built without LibTorch
+    /demo* | /train* | /eval* | /sample* | /bench\ train*) continue ;;  # built without LibTorch
   esac
   number=$((number + 1))
   (call "$line") >/dev/full 2>err
@@ -153,6 +154,16 @@ code=$?
 "$normball" report none --out page3.html >out 2>err
 code=$?
 [ $code = 1 ] && [ ! -e page3.html ] && ! grep -q "left out" err || problem "report of nothing: exit code $code, $(cat out err)"
+
+# Nothing is wider than a terminal that is not too narrow; elsewhere tables have all their width.
+if command -v script >/dev/null; then
+  for line in "config --keys" lab "report a/demo b/demo --out page.html" "--help" "bench --help" "lab picture --steps 20"; do
+    TERM=xterm script -qec "stty cols 70; '$normball' $line" /dev/null </dev/null >out 2>&1
+    wide=$(tr -d '\r' <out | LC_ALL=C.UTF-8 awk 'length($0) > 70' | grep -v "γ" | head -1)
+    [ -s out ] && [ -z "$wide" ] || problem "normball $line is wider than the terminal: $wide"
+  done
+fi
+"$normball" config --keys | LC_ALL=C.UTF-8 awk 'length($0) > 120 { wide = 1 } END { exit !wide }' || problem "config --keys in a file is cut"
 
 if [ -n "$trains" ]; then
   # Losing the terminal or the reader saves and ends; the run goes on afterwards.

@@ -36,6 +36,9 @@ expect 0 "no effect any more: optimizer.alpha" config --check cifar10-scion --se
 expect 1 "optimizer.alpha has no effect" config --check cifar10-scion --set optimizer.method=gd --set optimizer.alpha=0.3
 expect 1 "unknown solver 'foo'. Allowed" config --check cifar10-scion --set optimizer.solver=foo
 expect 2 "--shwo" config --shwo cifar10-adam
+expect 2 "exclude each other" config --list --keys
+expect 2 "needs --keys" config --list --markdown
+expect 2 "needs --show or --check" config --set optimizer.lr=1
 expect 0 "--set" config --help
 
 # What --show prints is a configuration that shows as itself.

@@ -54,21 +54,25 @@
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const numbers = (run, key) => (run.curves[key] ? run.curves[key].value.filter((v) => v !== null) : []);
 
-  // What runs are judged by: each by the first of these that it has.
+  // What runs are judged by: each by the first of these that it has, in columns of its own. Training losses count
+  // where there is no validation at all.
   const judges = [
     {key: "val_accuracy", label: "accuracy", show: percent, better: Math.max},
     {key: "val_loss", label: "val loss", show: (value) => digits(value, 5), better: Math.min},
     {key: "loss", label: "loss", show: (value) => digits(value, 5), better: Math.min},
   ];
-  const judgeOf = (run) => judges.find((judge) => numbers(run, judge.key).length);
-  const results = judges.filter((judge) => runs.some((run) => judgeOf(run) === judge)).flatMap((judge) => {
-    const {better, show} = judge, curves = runs.map((run) => numbers(run, judge.key));
-    const column = (word, value) => {
-      const values = curves.map((curve) => (curve.length ? value(curve) : null));
-      const known = values.filter((v) => v !== null), top = known.reduce((a, b) => better(a, b));
-      return {head: word + " " + judge.label, cell: (i) => [show(values[i]), known.length > 1 && values[i] === top ? "best" : null]};
+  const judgeOf = (run) => judges.find((judge) => run.curves[judge.key]);
+  const used = judges.filter((judge) => runs.some((run) => judgeOf(run) === judge));
+  const results = used.filter((judge) => used.length === 1 || judge.key !== "loss").flatMap(({key, label, show, better}) => {
+    const best = (values) => (values.length ? values.reduce((a, b) => better(a, b)) : null);
+    const column = (word, valueOf) => {
+      const values = runs.map((run) => (judgeOf(run)?.key === key ? valueOf(run) : undefined));
+      const known = values.filter((v) => v !== null && v !== undefined), top = best(known);
+      const text = (value) => (value === undefined ? "–" : value === null ? "not finite" : show(value));
+      return {head: word + " " + label, cell: (i) => [text(values[i]), known.length > 1 && values[i] === top ? "best" : null]};
     };
-    return [column("final", (curve) => curve[curve.length - 1]), column("best", (curve) => curve.reduce((a, b) => better(a, b)))];
+    return [column("final", (run) => run.curves[key].value[run.curves[key].value.length - 1]),
+      column("best", (run) => best(numbers(run, key)))];
   });
 
   // ---- the table
@@ -142,7 +146,7 @@
     const datasets = () => runs.flatMap((run, i) => {
       const raw = points(run, metric, own.log);
       const dense = metric.smooth && state.smoothing > 0 && raw.length > 20;
-      const base = {borderColor: color(i), backgroundColor: color(i), hidden: state.hidden.has(i), spanGaps: false};
+      const base = {borderColor: color(i), backgroundColor: color(i), hidden: state.hidden.has(i), spanGaps: false, clip: 4};
       const line = {...base, label: run.name, data: dense ? smoothed(raw, state.smoothing) : raw, borderWidth: 2,
         borderDash: dash(i), tension: 0, pointRadius: (metric.points && raw.length <= 40) || raw.length === 1 ? 3 : 0,
         pointHoverRadius: 4, order: i};
@@ -157,9 +161,9 @@
       const values = runs.flatMap((run, i) => (state.hidden.has(i) ? [] : numbers(run, metric.key)));
       const [value] = values;
       if (own.log || !values.length || values.some((v) => v !== value)) return {};
-      if (value === 0) return {min: 0, max: metric.percent ? 0.1 : 1};
+      if (value === 0) return {suggestedMin: 0, suggestedMax: metric.percent ? 0.1 : 1};
       const room = 0.1 * Math.abs(value);
-      return {min: value - room, max: metric.percent ? Math.min(1, value + room) : value + room};
+      return {suggestedMin: value - room, suggestedMax: metric.percent ? Math.min(1, value + room) : value + room};
     };
     const scales = () => ({
       x: {type: "linear", ...axis(), min: 0, title: {display: true, text: state.x === "step" ? "step" : "time", color: css("--soft")},

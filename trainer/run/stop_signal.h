@@ -1,6 +1,6 @@
 // SIGINT, SIGTERM and SIGHUP as a wish: the work comes to a good end first. So does a closed pipe.
 //
-// No thread that computes may run a signal handler: the matrix products of oneDNN before 3.11 let
+// No thread that computes may run a signal handler: the matrix products of oneDNN (2.6, 3.11) let
 // the stack pointer point into the heap, and a handler's frame would overwrite what lies there. So
 // the signals are blocked in the thread that makes StopSignals and in those it starts afterwards,
 // and a thread of its own waits for them.

@@ -6,12 +6,20 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
+#include <optional>
 #include <utility>
 
 namespace normball::run {
 namespace {
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+std::optional<int> columns_of(int file) {
+  winsize size{};
+  if (::ioctl(file, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {};
+  return size.ws_col;
+}
 
 size_t length_by_first_byte(char c) {
   const auto byte = static_cast<unsigned char>(c);
@@ -31,9 +39,10 @@ size_t begin_of_incomplete(std::string_view text) {
 
 }  // namespace
 
-int terminal_columns() {
-  winsize size{};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+int terminal_columns() { return columns_of(STDERR_FILENO).value_or(80); }
+
+int output_columns() {
+  return columns_of(STDOUT_FILENO).value_or(std::numeric_limits<int>::max() / 2);
 }
 
 bool can_redraw(int file) {

@@ -8,6 +8,8 @@ namespace normball::run {
 
 // The width of the terminal behind standard error; 80 where there is none.
 int terminal_columns();
+// The same of standard output; without limit where that is no terminal.
+int output_columns();
 // Whether the file is a terminal that can draw over its line; TERM=dumb cannot.
 bool can_redraw(int file);
 // Whether standard output is such a terminal and NO_COLOR is not set.
