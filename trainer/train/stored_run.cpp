@@ -68,7 +68,7 @@ Opened open_stored(const fs::path& path, std::span<const std::string> settings,
 std::unique_ptr<DataSource> open_data_of(const Opened& opened) {
   try {
     return open_data(opened.config);
-  } catch (const data::DataError& error) {
+  } catch (const std::exception& error) {
     throw std::runtime_error(std::string(error.what()) + "\nWhere the data of " +
                              opened.directory.string() +
                              " is now, --set data.path=... says (and data.validation, data.bpe, "
