@@ -200,6 +200,8 @@ TEST(RecordedPaths, DataMovedWithItsRunIsFound) {
   ScratchDirectory scratch;
   Config config = config_with("never");
   config.run.name = "a";
+  config.model.kind = "gpt";
+  config.data.kind = "text";
   config.data.path = scratch / "before/data/text.txt";
   config.data.validation = scratch / "before/data/val_*.bin";
   write_config(scratch / "after/runs/a", config);
