@@ -64,9 +64,9 @@ void list() {
   Table problem_table({"name", "what it is"});
   for (const auto& p : problems()) problem_table.add({std::string(p.name), std::string(p.about)});
   problem_table.print(std::cout, Table::Align::Left);
-  std::cout << "\nNorms (--norm): euclidean, sign, spectral, row on a 5x3 matrix; product on three "
-               "layers;\nor any other norm by its text, such as col or spectral(unit), on the "
-               "matrix.\n";
+  std::cout << "\nNorms (--norm): euclidean, sign, spectral, row on a 5x3 matrix;\n"
+               "product on three layers; or any other norm by its text, such as col\n"
+               "or spectral(unit), on the matrix.\n";
 }
 
 // A line that is rewritten on a terminal; every tenth job as a line elsewhere.

@@ -133,13 +133,20 @@ void draw(Canvas& canvas, const Range& range, const Curve& curve) {
   }
 }
 
-std::string legend(const Figure& figure, bool color) {
+// In as many lines as the columns ask for.
+std::string legend(const Figure& figure, size_t columns, bool color) {
+  constexpr size_t dashes = 6;
   std::string text;
+  size_t used = 0;
   for (const auto& curve : figure.curves) {
-    Canvas sample(6, 1);
+    Canvas sample(dashes, 1);
     int drawn = 0;
     sample.line(-1, 2, sample.width() - 1, 2, curve, drawn);
-    text += (text.empty() ? "" : "    ") + sample.row(0, color) + " " + curve.name;
+    const size_t width = dashes + 1 + curve.name.size();
+    const bool fits = used + 4 + width <= columns;
+    if (used > 0) text += fits ? "    " : "\n  ";
+    text += sample.row(0, color) + " " + curve.name;
+    used = used > 0 && fits ? used + 4 + width : width;
   }
   return text;
 }
@@ -171,7 +178,8 @@ std::string to_terminal(const Figure& figure, int columns, int rows, bool color)
   for (const auto& curve : figure.curves) draw(canvas, range, curve);
 
   const int decades_per_label = tick_distance(range.high - range.low, rows / 2);
-  std::string text = "  " + figure.y_label + "\n  " + legend(figure, color) + "\n";
+  std::string text =
+      "  " + figure.y_label + "\n  " + legend(figure, static_cast<size_t>(columns), color) + "\n";
   int next = range.high;
   for (int r = 0; r < rows; ++r) {
     const double position =
