@@ -442,6 +442,32 @@ TEST(Presets, EachIsFoundByNameAndValid) {
   }
 }
 
+// As a user tries them: what the preset brings for another method is a warning at most.
+TEST(Presets, EachTakesEveryMethod) {
+  const auto methods = std::ranges::find(config_keys(), "method", &Key::name)->choices;
+  for (const auto& preset : presets()) {
+    for (const auto method : methods) {
+      Config probe;
+      probe.optimizer.method = method;
+      std::vector<std::string> settings = {"optimizer.method=" + std::string(method)};
+      for (const char* name : {"rho", "beta", "l0", "l1"}) {
+        const auto key =
+            std::ranges::find(config_keys(), std::string("optimizer.") + name, &Key::full_name);
+        if (why_unused(*key, probe).empty()) settings.push_back(key->full_name() + "=2");
+      }
+      Config config;
+      ASSERT_NO_THROW(config = load_config(preset.name, settings)) << preset.name << ' ' << method;
+      EXPECT_EQ(to_toml(parsed(to_toml(config))), to_toml(config)) << preset.name << ' ' << method;
+      // What is written names nothing without effect: read as a user's file it is not refused.
+      ScratchDirectory scratch;
+      testing::write(scratch / "again.toml", to_toml(config));
+      std::vector<std::string> warnings;
+      ASSERT_NO_THROW(load_config((scratch / "again.toml").string(), {}, &warnings));
+      EXPECT_TRUE(warnings.empty());
+    }
+  }
+}
+
 // Against the paper's tables, cell by cell.
 TEST(Presets, HaveThePapersNumbers) {
   const auto cifar = load_config("cifar10-unconstrained-clipped-scion");

@@ -174,7 +174,7 @@ expect_error "'$normball' train gpt.toml --set optimizer.lrr=1" "optimizer" "did
 expect_error "'$normball' train gpt.toml --set optimizer.lr=-1" "lr" "-1"
 expect_error "'$normball' train gpt.toml --name new --set data.path=missing.txt" "missing.txt"
 expect_error "'$normball' train gpt.toml --name new --set data.kind=cifar10" "cifar10"
-expect_error "'$normball' train gpt.toml --name new --set model.vocab=100" "model.vocab is 100"
+expect_error "'$normball' train gpt.toml --name new --set model.vocab=100" "model.vocab = 100"
 expect_error "'$normball' train gpt.toml --name text-whole" "text-whole" "--resume" "--name"
 expect_error "'$normball' train gpt.toml --name text-whole --resume --set model.width=64" \
              "model.width: 32 before, 64 now"

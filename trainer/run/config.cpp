@@ -190,6 +190,9 @@ void validate_model(const Config& config, std::string_view where) {
           " must be an even multiple of model.heads = ", model.heads,
           " (rotary embeddings turn pairs)");
   }
+  if (config.data.kind == "text" && config.data.bpe.empty() && model.vocab < 256) {
+    wrong(where, "model.vocab = ", model.vocab, " must be 256 or more for the bytes of a text");
+  }
   if (text && config.data.path.empty()) {
     wrong(where, "data.kind = \"", config.data.kind, "\" needs data.path");
   }
@@ -316,6 +319,9 @@ void validate(const Config& config, std::string_view where) {
   const auto& name = config.run.name;
   if (name == "." || name == ".." || name.find('/') != std::string::npos) {
     wrong(where, "run.name = \"", name, "\" must be a plain name; run.dir takes the directory");
+  }
+  if (config.run.resume.empty()) {
+    wrong(where, "run.resume must be never, auto or a checkpoint's directory, not empty");
   }
   validate_model(config, where);
   validate_optimizer(config, where);

@@ -194,18 +194,18 @@ data::TokenDataset open_text(const run::Config& config) {
   const auto& from = config.data;
   const auto tokenizer =
       from.bpe.empty() ? data::Tokenizer::bytes() : data::Tokenizer::gpt2(from.bpe);
-  const auto load = [&](const std::string& path, double validation_share) {
+  const auto load = [&](const char* key, const std::string& path, double validation_share) {
     if (!fs::exists(path)) {
       detail::invalid("open_data", "data.kind is text, but there is no '", path,
-                      "'; name a plain text file with data.path. docs/data.md says where the "
-                      "presets' text comes from");
+                      "'; name a plain text file with ", key,
+                      ". docs/data.md says where the presets' text comes from");
     }
     return data::load_text({path}, tokenizer, validation_share,
                            static_cast<int>(config.run.threads));
   };
-  if (from.validation.empty()) return load(from.path, from.validation_fraction);
-  auto tokens = load(from.path, 0);
-  tokens.validation = load(from.validation, 0).train;
+  if (from.validation.empty()) return load("data.path", from.path, from.validation_fraction);
+  auto tokens = load("data.path", from.path, 0);
+  tokens.validation = load("data.validation", from.validation, 0).train;
   return tokens;
 }
 

@@ -48,8 +48,16 @@ std::unique_ptr<Model> build_model(const run::Config& config, const DataFacts& f
                     wants_tokens ? "tokens (data.kind text or shards)" : "images",
                     "; data.kind is ", config.data.kind);
   }
-  if (wants_tokens) return make_model(gpt_config(config, facts));
-  return make_model(kind == "cnn" ? cnn_config(config, facts) : mlp_config(config, facts));
+  const auto described = wants_tokens    ? gpt_config(config, facts)
+                         : kind == "cnn" ? cnn_config(config, facts)
+                                         : mlp_config(config, facts);
+  try {
+    return make_model(described);
+  } catch (const c10::Error& error) {  // its own text comes with a trace of the stack
+    detail::invalid("build_model", "a ", kind,
+                    " of this size cannot be made; choose a smaller [model]. ",
+                    "LibTorch says: ", error.what_without_backtrace());
+  }
 }
 
 }  // namespace normball::trainer
