@@ -81,7 +81,7 @@ double l2_norm(const T* x, Index n) {
   if (std::isnan(sum)) return sum;
   const double max = kernels<T>().max_abs(x, n);
   if (max == 0) return 0;
-  const double scale = std::ldexp(1, std::clamp(-std::ilogb(max), -1000, 1000));
+  const double scale = std::ldexp(1, -std::clamp(std::ilogb(max), -1000, 1000));
   return std::sqrt(kernels<T>().sum_squares(x, scale, n)) / scale;
 }
 
@@ -110,7 +110,7 @@ void fill(MatrixView<T> x, T value) {
 
 Reciprocal reciprocal(double length) {
   if (length == 0) return {};
-  const double a = std::ldexp(1, std::clamp(-std::ilogb(length), -1000, 1000));
+  const double a = std::ldexp(1, -std::clamp(std::ilogb(length), -1000, 1000));
   return {a, 1 / (length * a)};
 }
 

@@ -20,7 +20,7 @@ void column_lengths(ConstMatrixView<T> x, double* lengths) {
   double scale = 1;
   if constexpr (std::is_same_v<T, double>) {  // the square of a float always fits a double
     const double max = max_abs<T>(x);
-    if (max > 0) scale = std::ldexp(1, std::clamp(-std::ilogb(max), -1000, 1000));
+    if (max > 0) scale = std::ldexp(1, -std::clamp(std::ilogb(max), -1000, 1000));
   }
   std::fill_n(lengths, x.cols, 0.0);
   for (Index i = 0; i < x.rows; ++i) kernels<T>().add_squares(lengths, x.row(i), scale, x.cols);

@@ -211,7 +211,7 @@ void polar(const PolarSolver& solver, ConstMatrixView<T> x, MatrixView<T> q, Wor
   if (max == 0) return fill(q, T(0));
   const SingleThreadedBlas guard;
   // A power of two brings any finite input near 1 without rounding.
-  const double scale = std::ldexp(1, std::clamp(-std::ilogb(max), -1000, 1000));
+  const double scale = std::ldexp(1, -std::clamp(std::ilogb(max), -1000, 1000));
   const detail::PolarProblem<T> problem{x, scale, q, workspace, state, threads};
   struct Solve {
     const detail::PolarProblem<T>& p;
@@ -243,7 +243,7 @@ PolarError polar_error(ConstMatrixView<T> x, ConstMatrixView<T> q, Workspace& wo
 
   // Scaled by a power of two as in polar(), so that h neither overflows nor vanishes.
   const double max = max_abs<T>(x);
-  const int exponent = max == 0 ? 0 : std::clamp(-std::ilogb(max), -1000, 1000);
+  const int exponent = max == 0 ? 0 : -std::clamp(std::ilogb(max), -1000, 1000);
   const auto scaled = workspace.matrix<T>(x.rows, x.cols);
   for_each_run(x, scaled, [&](const T* from, T* to, Index n) {
     kernels<T>().add_scaled(to, 0, from, std::ldexp(1, exponent), 1, n);

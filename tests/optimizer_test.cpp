@@ -721,7 +721,8 @@ TEST(Report, ClippedIsSaidOnlyByRulesThatClip) {
     Net net(every_norm());
     const Method method =
         make_method(name, {.lr = 0.1, .alpha = 1, .rho = 1e-3, .beta = 2, .l0 = 1, .l1 = 1});
-    const auto& report = Optimizer<double>(method, net.layers).step(net.parameters());
+    Optimizer<double> optimizer(method, net.layers);
+    const auto& report = optimizer.step(net.parameters());
     const bool clips =
         name.find("clipped") != std::string::npos || name == "ggnc" || name == "s3cg";
     EXPECT_EQ(report.clipped, clips) << name;

@@ -122,7 +122,7 @@ double largest_singular_value(ConstMatrixView<T> x, Workspace& workspace) {
   const SingleThreadedBlas guard;
   const Workspace::Frame frame(workspace);
   const auto scaled = workspace.matrix<T>(x.rows, x.cols);
-  const int exponent = std::clamp(-std::ilogb(max), -1000, 1000);
+  const int exponent = -std::clamp(std::ilogb(max), -1000, 1000);
   for_each_run(x, scaled, [&](const T* from, T* to, Index n) {
     kernels<T>().add_scaled(to, 0, from, std::ldexp(1, exponent), 1, n);
   });
