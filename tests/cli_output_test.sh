@@ -164,7 +164,8 @@ if command -v script >/dev/null; then
     [ -s out ] && [ -z "$wide" ] || problem "normball $line is wider than the terminal: $wide"
   done
 fi
-"$normball" config --keys | LC_ALL=C.UTF-8 grep -qE '^.{120,}' || problem "config --keys in a file is cut"
+"$normball" config --keys >out
+LC_ALL=C.UTF-8 grep -qE '^.{120,}' out || problem "config --keys in a file is cut"
 
 if [ -n "$trains" ]; then
   # Losing the terminal or the reader saves and ends; the run goes on afterwards.
