@@ -161,11 +161,12 @@ if command -v script >/dev/null; then
   for line in "config --keys" lab "report a/demo b/demo --out page.html" "--help" "bench --help" "lab picture --steps 20"; do
     TERM=xterm script -qec "stty cols 70; '$normball' $line" /dev/null </dev/null >out 2>&1
     # But for sentences: what a picture says of its curves, remarks on runs.
-    wide=$(sed "s/\r//; s/$(printf '\033')\[[0-9]*m//g" out | LC_ALL=C.UTF-8 grep -E '^.{71,}' | grep -v "γ\|: \[" | head -1)
+    wide=$(sed "s/\r//; s/$(printf '\033')\[[0-9]*m//g" out | LC_ALL=C.UTF-8 grep -E '^.{71,}' | grep -v "γ\|: \[\|^Usage" | head -1)
     [ -s out ] && [ -z "$wide" ] || problem "normball $line is wider than the terminal: $wide"
   done
 fi
-"$normball" config --keys | LC_ALL=C.UTF-8 grep -qE '^.{120,}' || problem "config --keys in a file is cut"
+"$normball" config --keys >out
+LC_ALL=C.UTF-8 grep -qE '^.{120,}' out || problem "config --keys in a file is cut"
 
 if [ -n "$trains" ]; then
   # Losing the terminal or the reader saves and ends; the run goes on afterwards.
