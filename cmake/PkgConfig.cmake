@@ -17,9 +17,6 @@ function(normball_link_flags out)
   set(${out} " ${flags}" PARENT_SCOPE)
 endfunction()
 
-# The C++ runtime: what a C++ compiler links and a C compiler does not.
-set(cxx_runtime ${CMAKE_CXX_IMPLICIT_LINK_LIBRARIES})
-list(REMOVE_ITEM cxx_runtime ${CMAKE_C_IMPLICIT_LINK_LIBRARIES})
 normball_link_flags(needed ${LAPACK_LIBRARIES} ${BLAS_LIBRARIES} ${OpenMP_CXX_FLAGS} ${cxx_runtime} -lm)
 
 # A static library leaves them to the program, so they are not private there.

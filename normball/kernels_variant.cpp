@@ -50,8 +50,17 @@ double reduce(Index n, Term term) {
 
 template <class T>
 bool all_finite(const T* x, Index n) {
-  // 0 * x is NaN exactly where x is not finite.
-  return reduce(n, [x](Index i) { return static_cast<double>(x[i] * T(0)); }) == 0;
+  // 0 * x is NaN exactly where x is not finite, and a sum keeps it.
+  constexpr Index width = 64 / sizeof(T) * 4;
+  T sums[width] = {};
+  Index i = 0;
+  for (; i + width <= n; i += width) {
+    for (Index j = 0; j < width; ++j) sums[j] += x[i + j] * T(0);
+  }
+  for (; i < n; ++i) sums[0] += x[i] * T(0);
+  T sum = 0;
+  for (const T s : sums) sum += s;
+  return sum == 0;
 }
 
 template <class T>

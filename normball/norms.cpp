@@ -91,6 +91,7 @@ double NormOracle::norm(ConstMatrixView<double>) const {
 }
 
 Index direction_lengths(Geometry geometry, const Shape& shape) {
+  if (shape.size() == 0) return 0;
   switch (geometry) {
     case Geometry::Frobenius:
       return 1;
@@ -178,7 +179,7 @@ void add_direction(Geometry geometry, ConstMatrixView<T> d, const Direction<T>& 
 
 std::size_t add_direction_scratch(Geometry geometry, const Shape& shape) {
   const auto factors = static_cast<std::size_t>(shape.cols) * sizeof(double);
-  return geometry == Geometry::ColL2 ? 2 * Workspace::rounded(factors) : 0;
+  return geometry == Geometry::ColL2 && shape.size() > 0 ? 2 * Workspace::rounded(factors) : 0;
 }
 
 namespace {

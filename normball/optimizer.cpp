@@ -106,9 +106,9 @@ void Optimizer<T>::plan_pieces() {
   for (size_t l = 0; l < layers_.size(); ++l) {
     const Shape& shape = layers_[l].shape;
     const Geometry geometry = slots_[l].norm.geometry;
-    const Index rows = needs_buffer(geometry)
-                           ? std::max<Index>(1, shape.rows)
-                           : std::max<Index>(1, piece_size / std::max<Index>(1, shape.cols));
+    if (shape.size() == 0) continue;  // however many empty rows it has
+    const Index rows =
+        needs_buffer(geometry) ? shape.rows : std::max<Index>(1, piece_size / shape.cols);
     total += cost(geometry, shape.rows, shape.cols);
     for (Index begin = 0; begin < shape.rows; begin += rows) {
       Piece piece{.layer = l, .begin = begin, .end = std::min(begin + rows, shape.rows)};
@@ -247,6 +247,7 @@ const StepReport& Optimizer<T>::apply(double eta) {
 
 template <class T>
 void Optimizer<T>::abandon() {
+  if (prepared_) settled_ = false;
   settle();
   prepared_ = false;
 }

@@ -97,22 +97,20 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;  // two would share the caller's buffers
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // prepare, rule, apply. One parameter for each layer, in the same order every time. All or
-  // nothing: after an exception weights and state are as before. (With overwrite_gradients, where a
-  // solver fails or s overflows after gradients were overwritten, every average has taken its
-  // gradient in.) Where no layer has a gradient there is no step, and none is counted.
+  // prepare, rule, apply. One parameter for each layer, in the same order every time. Where no
+  // layer has a gradient there is no step, and none is counted. After an exception the weights are
+  // as before, and so is the state: a bad gradient, weights that are not finite, a user's norm or a
+  // solver that fails and lack of memory are all seen in time. Only where s overflows, or a solver
+  // fails with overwrite_gradients, every average has taken its gradient in, as after abandon().
   const StepReport& step(std::span<const Parameter<T>> parameters);
 
   // The two passes apart, for drivers that shard layers over machines or search along v.
-  // prepare() finds every v_l; the report then has the pairings. apply() takes the gradients into
-  // the averages and moves the weights by −γ η v. The buffers must live, and the gradients stay
-  // unchanged, from one to the other.
+  // prepare() finds every v_l; the report then has the pairings. apply() moves the weights by
+  // −γ η v. The buffers must live, and the gradients stay unchanged, from one to the other.
   const StepReport& prepare(std::span<const Parameter<T>> parameters);
   double eta(double pairing) const;  // the rule's answer to a pairing, e.g. summed over machines
   const StepReport& apply(double eta);
-  // Forgets the prepared directions, as if prepare() had not been called. (With
-  // overwrite_gradients the gradients are gone by then: the averages keep them.)
-  void abandon();
+  void abandon();  // forgets the prepared directions; the averages keep the gradients
 
   // Scales every weight outside its ball back to the sphere, W_l ← W_l min(1, r_l / ‖W_l‖_l), where
   // the product norm is the maximum (all together else). For weights that start outside, where the
@@ -167,7 +165,10 @@ class Optimizer {
   void plan_pieces();
   void bind(std::span<const Parameter<T>> parameters);
   void find_directions();
-  void find_stored_directions(bool overwriting);
+  // The order in which directions are found.
+  enum class Stage { Stored, Overwriting, Elementwise };
+  Stage stage(size_t layer) const;
+  void find_stage(Stage now);
   void find_piece(Piece& piece, Workspace& workspace, int threads);
   bool inputs_finite(const Piece& piece);
   bool all_pieces_finite() const;
@@ -185,6 +186,13 @@ class Optimizer {
   // Whether the layer's direction goes where its gradient was.
   bool overwrites(size_t layer) const {
     return execution_.overwrite_gradients && slots_[layer].norm.geometry == Geometry::Operator;
+  }
+
+  // Whether its average takes the gradient in with the first pass: where the direction overwrites
+  // it, or where nothing can fail any more and a second average would cost time.
+  bool takes_early(size_t layer) const {
+    if (execution_.light || overwrites(layer)) return !execution_.light;
+    return !needs_buffer(slots_[layer].norm.geometry) && !needs_direction_norm(method_.rule);
   }
 
   MatrixView<T> average(size_t layer);

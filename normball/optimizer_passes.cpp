@@ -10,30 +10,37 @@
 
 namespace normball {
 
-// The layers whose direction goes where their gradient was come last: what can be refused has been
-// by then. Those with a stored direction come second, so that a bad gradient costs little time.
+// What may fail comes first and only reads. Averages take their gradients in when nothing but the
+// arithmetic of sums is left: see docs/design.md.
 template <class T>
 void Optimizer<T>::find_directions() {
-  for_each_piece([&](Piece& piece, Workspace& workspace) {
-    if (needs_buffer(slots_[piece.layer].norm.geometry)) {
-      piece.finite = inputs_finite(piece);
-    } else {
-      find_piece(piece, workspace, 1);
-    }
-  });
-  for (const bool overwriting : {false, true}) {
-    if (all_pieces_finite()) find_stored_directions(overwriting);
+  for_each_piece([&](Piece& piece, Workspace&) { piece.finite = inputs_finite(piece); });
+  if (execution_.report_weight_norms && all_pieces_finite()) {
+    measure_weights(parameters_);
+    for (size_t l = 0; l < slots_.size(); ++l) report_.layers[l].weight_norm = norms_[l];
+  }
+  for (const Stage stage : {Stage::Stored, Stage::Overwriting, Stage::Elementwise}) {
+    if (all_pieces_finite()) find_stage(stage);
   }
 }
 
 template <class T>
-void Optimizer<T>::find_stored_directions(bool overwriting) {
+typename Optimizer<T>::Stage Optimizer<T>::stage(size_t layer) const {
+  if (!needs_buffer(slots_[layer].norm.geometry)) return Stage::Elementwise;
+  return overwrites(layer) ? Stage::Overwriting : Stage::Stored;
+}
+
+template <class T>
+void Optimizer<T>::find_stage(Stage now) {
   const auto due = [&](const Piece& piece) {
-    return needs_buffer(slots_[piece.layer].norm.geometry) &&
-           overwrites(piece.layer) == overwriting && parameters_[piece.layer].has_gradient;
+    return stage(piece.layer) == now && parameters_[piece.layer].has_gradient;
   };
-  if (std::ranges::none_of(pieces_, due)) return;
-  settled_ = !overwriting;
+  const auto first = std::ranges::find_if(pieces_, due);
+  if (first == pieces_.end()) return;
+  if (takes_early(first->layer)) {
+    even_out_workspaces();  // the last thing that can fail
+    settled_ = false;
+  }
   for (auto& piece : pieces_) {
     if (piece.team && due(piece)) find_piece(piece, workspaces_[0], execution_.threads);
   }
@@ -42,14 +49,18 @@ void Optimizer<T>::find_stored_directions(bool overwriting) {
   });
 }
 
-// What a direction in the gradient buffer must not be found from.
 template <class T>
 bool Optimizer<T>::inputs_finite(const Piece& piece) {
-  const auto& [weight, gradient, has_gradient, momentum, lr_factor] = parameters_[piece.layer];
-  if (!all_finite(gradient)) return false;
-  if (!overwrites(piece.layer)) return true;  // find_piece() and s tell the rest in time
-  return (!method_.constrained || all_finite(weight)) &&
-         (!execution_.external_momentum || all_finite(momentum));
+  const auto finite = [&](MatrixView<T> view) {
+    return all_finite(view.row_range(piece.begin, piece.end));
+  };
+  const auto& parameter = parameters_[piece.layer];
+  if (!finite(parameter.gradient)) return false;
+  if (!takes_early(piece.layer) && !execution_.overwrite_gradients) {
+    return true;  // find_piece() tells the rest in time
+  }
+  if (method_.constrained && !finite(parameter.weight)) return false;
+  return !(execution_.external_momentum && overwrites(piece.layer)) || finite(parameter.momentum);
 }
 
 template <class T>
@@ -61,11 +72,11 @@ template <class T>
 void Optimizer<T>::find_piece(Piece& piece, Workspace& workspace, int threads) {
   const size_t l = piece.layer;
   Slot& slot = slots_[l];
-  if (overwrites(l)) take_gradient(piece);
+  if (takes_early(l)) take_gradient(piece);
   const Workspace::Frame frame(workspace);
   const auto d = next_average(l, piece.begin, piece.end, workspace);
-  piece.finite = all_finite(d);
-  if (!piece.finite) return;
+  if (needs_buffer(slot.norm.geometry)) piece.finite = all_finite(d);
+  if (!piece.finite) return;  // or a solver would get it; sums may have it
   const auto u = direction(l, &piece);
   std::ranges::copy(slot.polar_state, slot.next_polar_state.begin());
   piece.dual = find_direction<T>(slot.norm, d, u, workspace, slot.next_polar_state.data(), threads);
@@ -133,10 +144,6 @@ void Optimizer<T>::combine_layers() {
     report_.layers[l].dual_norm = slots_[l].dual;
     report_.layers[l].pairing = slots_[l].weight_pairing + shares_[l] * slots_[l].dual;
   }
-  if (execution_.report_weight_norms) {
-    measure_weights(parameters_);
-    for (size_t l = 0; l < slots_.size(); ++l) report_.layers[l].weight_norm = norms_[l];
-  }
 }
 
 // norms_[l] <- ‖W_l‖_l / r_l
@@ -156,7 +163,7 @@ void Optimizer<T>::measure_direction() {
   parallel_for(static_cast<Index>(slots_.size()), execution_.threads, [&](Index i, int thread) {
     const auto l = static_cast<size_t>(i);
     norms_[l] = 0;
-    if (!parameters_[l].has_gradient) return;
+    if (!parameters_[l].has_gradient || layers_[l].shape.size() == 0) return;
     Workspace& workspace = workspaces_[static_cast<size_t>(thread)];
     const Workspace::Frame frame(workspace);
     const auto weight = parameters_[l].weight;
@@ -211,7 +218,7 @@ template <class T>
 ConstMatrixView<T> Optimizer<T>::next_average(size_t layer, Index begin, Index end,
                                               Workspace& workspace) {
   const auto d = average(layer).row_range(begin, end);
-  if (execution_.light || overwrites(layer)) return d;
+  if (execution_.light || takes_early(layer)) return d;
   const auto next = workspace.matrix<T>(d.rows, d.cols);
   next_momentum<T>(d, parameters_[layer].gradient.row_range(begin, end), alpha_, next);
   return next;

@@ -62,7 +62,8 @@ void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>> buffers,
 template <class T>
 void Optimizer<T>::set_steps_taken(std::int64_t steps) {
   require_steps("Optimizer::set_steps_taken", steps);
-  abandon();
+  prepared_ = false;
+  settled_ = true;
   step_ = steps;
 }
 

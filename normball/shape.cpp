@@ -23,7 +23,8 @@ std::string detail::shape_error(const Shape& shape) {
   } else if (kernel < 1 || cols % kernel != 0) {
     text << "kernel must be at least 1 and divide cols, which is fan-in times kernel, got kernel "
          << kernel << " and cols " << cols;
-  } else if (cols != 0 && rows > max_elements / cols) {
+  } else if (rows > max_elements || cols > max_elements ||
+             (cols != 0 && rows > max_elements / cols)) {
     text << rows << "x" << cols << " is too large: at most " << max_elements << " elements";
   }
   return text.str();
@@ -40,7 +41,7 @@ Shape flatten(std::span<const Index> dimensions) {
     const Index n = dimensions[i];
     if (n < 0) detail::invalid("flatten", "dimension ", i, " must not be negative, got ", n);
     if (i == 0) {
-      shape.rows = n;
+      shape.rows = checked_product(n, 1);
     } else {
       shape.cols = checked_product(shape.cols, n);
       if (i >= 2) shape.kernel = checked_product(shape.kernel, n);

@@ -10,7 +10,8 @@
 
 namespace {
 std::atomic<long> allocations = 0;
-}
+std::atomic<long> aligned_until_failure = -1;  // workspaces ask for aligned memory
+}  // namespace
 
 extern "C" {
 void* __libc_malloc(size_t);
@@ -32,6 +33,7 @@ void* realloc(void* memory, size_t size) {
 }
 void* memalign(size_t alignment, size_t size) {
   ++allocations;
+  if (aligned_until_failure >= 0 && aligned_until_failure-- == 0) return nullptr;
   return __libc_memalign(alignment, size);
 }
 void* aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
@@ -146,6 +148,62 @@ TEST(Allocation, NoneInTheExactSolverForAnySpectrum) {
       }
     }
   }
+}
+
+// Out of memory at any place of the first step: weights and state are as before, and with memory
+// the step is what it would have been.
+void expect_failures_to_leave_everything(const Method& method) {
+  const Model<float> start = [] {
+    Model<float> made(layers_with("exact"));
+    Random random(1);
+    made.move_into_ball(random);
+    return made;
+  }();
+  const auto bytes = [](Model<float>& net, Optimizer<float>& optimizer) {
+    std::vector<std::vector<float>> result;
+    for (const auto& weight : net.weights) result.push_back(weight.data);
+    for (const auto& [name, view] : optimizer.state()) {
+      result.emplace_back(view.data, view.data + view.size());
+    }
+    return result;
+  };
+  for (const Execution& execution : {Execution{.threads = 1}, Execution{.threads = 2},
+                                     Execution{.threads = 1, .overwrite_gradients = true},
+                                     Execution{.threads = 1, .light = true}}) {
+    Model<float> peer = start;
+    Optimizer<float> whole(method, peer.layers, execution);
+    whole.step(peer.parameters());
+    int failures = 0;
+    for (bool failed = true; failed; ++failures) {
+      Model<float> net = start;
+      Optimizer<float> optimizer(method, net.layers, execution);
+      const auto before = bytes(net, optimizer);
+      const auto parameters = net.parameters();
+      aligned_until_failure = failures;
+      try {
+        optimizer.step(parameters);
+        failed = false;
+      } catch (const std::bad_alloc&) {
+      }
+      aligned_until_failure = -1;
+      if (failed && execution.overwrite_gradients) {
+        EXPECT_EQ(net.weights, start.weights);
+        continue;
+      }
+      if (failed) {
+        EXPECT_TRUE(bytes(net, optimizer) == before) << "allocation " << failures;
+        EXPECT_EQ(net.gradients, start.gradients);
+        optimizer.step(parameters);
+      }
+      EXPECT_TRUE(bytes(net, optimizer) == bytes(peer, whole)) << "allocation " << failures;
+    }
+    EXPECT_GT(failures, 10);
+  }
+}
+
+TEST(Allocation, AFailureLeavesEverythingAsItWas) {
+  expect_failures_to_leave_everything(clipped_scion(0.1, 0.5, 1));
+  expect_failures_to_leave_everything(clipped_scion(0.1, 0.5, 1, ShortStepForm::ByNorm));
 }
 
 TEST(Allocation, NoneInTheCInterface) {

@@ -423,6 +423,7 @@ TEST(Shapes, AreValidatedWhereverTheyEnter) {
       {{.rows = 4, .cols = 7, .kernel = -1}, {"kernel -1", "at least 1"}},
       {{.rows = 4, .cols = 7, .kernel = 3}, {"kernel 3", "cols 7", "divide"}},
       {{.rows = huge, .cols = huge}, {"too large"}},
+      {{.rows = INT64_MAX, .cols = 0}, {"too large"}},
       {{.rows = INT64_MAX, .cols = 2}, {"too large"}}};
   Random random(1);
   for (const auto& [shape, parts] : bad) {

@@ -19,6 +19,12 @@ echo "== find_package"
 "$work/cmake/consumer"
 if [ "$torch" = ON ]; then "$work/cmake/consumer_torch"; fi
 
+echo "== find_package in C alone"
+"$CMAKE" -G "$generator" -S "${source}_c" -B "$work/cmake_c" -DCMAKE_C_COMPILER="$cc" \
+  -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release >/dev/null
+"$CMAKE" --build "$work/cmake_c"
+"$work/cmake_c/consumer_c"
+
 libdir=$(dirname "$(find "$prefix" -name 'libnormball.*' | head -n 1)")
 export PKG_CONFIG_PATH="$libdir/pkgconfig" LD_LIBRARY_PATH="$libdir"
 for form in "" --static; do
