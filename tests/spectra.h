@@ -58,7 +58,9 @@ inline std::vector<double> singular_values(const Spectrum& spectrum, Index n) {
   return sigma;
 }
 
+// One thread: the thread sanitizer cannot see how OpenMP's wait for each other inside BLAS.
 inline Matrix<double> orthonormal_rows(Index rows, Index cols, Random& random) {
+  const SingleThreadedBlas guard;
   Workspace workspace;
   auto x = gaussian<double>(rows, cols, random);
   blas::orthonormalize_rows<double>(x.view(), workspace);
@@ -66,6 +68,7 @@ inline Matrix<double> orthonormal_rows(Index rows, Index cols, Random& random) {
 }
 
 inline Matrix<double> product(const Matrix<double>& a, blas::Op op, const Matrix<double>& b) {
+  const SingleThreadedBlas guard;
   Matrix<double> c(op == blas::Op::None ? a.rows : a.cols, b.cols);
   blas::gemm<double>(1, a.view(), op, b.view(), blas::Op::None, 0, c.view());
   return c;
