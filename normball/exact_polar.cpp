@@ -148,10 +148,19 @@ class Levels {
     return true;
   }
 
+  // More than add_small_end() takes for as many directions as are usually worth it: their number
+  // changes from one step to the next, and the memory should not.
+  static std::size_t small_end_bytes(Index n, Index length) {
+    const Index k = std::max<Index>(1, n / 5);
+    const Index doubles = k * (5 * n + 4 * length + 6 * k + 300) + 16 * length + 4096;
+    return static_cast<std::size_t>(doubles) * sizeof(double);
+  }
+
   // out += uᵀ polar(u x) for the k deflated directions u, in double: what is left of u x after all
   // that leaked in from the rest has been projected out may be rounding of x in float.
   bool add_small_end(Index k, ConstMatrixView<T> x, MatrixView<T> out) {
     const Workspace::Frame frame(workspace_);
+    workspace_.expect(small_end_bytes(gram_.rows, side_.length(x)));
     const ShortSide<double> wide{side_.left, side_.threads};
     const auto u = workspace_.template matrix<double>(k, gram_.rows);
     const auto like = [&](auto element) {

@@ -247,7 +247,7 @@ const StepReport& Optimizer<T>::apply(double eta) {
 
 template <class T>
 void Optimizer<T>::abandon() {
-  if (prepared_) settled_ = false;
+  if (prepared_ && !execution_.undoable) settled_ = false;
   settle();
   prepared_ = false;
 }

@@ -50,6 +50,10 @@ struct Execution {
   // No state at all: the average lives in the gradient buffer. Do not zero gradients between steps;
   // let the backward pass add to them.
   bool light = false;
+  // abandon() leaves the averages as they were before prepare(), for drivers of several optimizers
+  // of which one may fail. Layers whose direction is not stored then cost one more pass. Gradients
+  // that were overwritten are in the averages all the same.
+  bool undoable = false;
   // The averages live in Parameter::momentum and are the caller's: state() leaves them out.
   bool external_momentum = false;
   // What to do about NaN or infinity in a gradient or in s (from weights or a user's norm). Weights
@@ -110,7 +114,8 @@ class Optimizer {
   const StepReport& prepare(std::span<const Parameter<T>> parameters);
   double eta(double pairing) const;  // the rule's answer to a pairing, e.g. summed over machines
   const StepReport& apply(double eta);
-  void abandon();  // forgets the prepared directions; the averages keep the gradients
+  // Forgets the prepared directions; the averages keep the gradients, unless Execution::undoable.
+  void abandon();
 
   // Scales every weight outside its ball back to the sphere, W_l ← W_l min(1, r_l / ‖W_l‖_l), where
   // the product norm is the maximum (all together else). For weights that start outside, where the
@@ -192,7 +197,8 @@ class Optimizer {
   // it, or where nothing can fail any more and a second average would cost time.
   bool takes_early(size_t layer) const {
     if (execution_.light || overwrites(layer)) return !execution_.light;
-    return !needs_buffer(slots_[layer].norm.geometry) && !needs_direction_norm(method_.rule);
+    return !execution_.undoable && !needs_buffer(slots_[layer].norm.geometry) &&
+           !needs_direction_norm(method_.rule);
   }
 
   MatrixView<T> average(size_t layer);

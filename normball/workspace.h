@@ -47,6 +47,12 @@ class Workspace {
 
   std::size_t high_water() const { return high_water_; }
 
+  // Counts so much as needed here, without taking it: for work that needs more or less of it as the
+  // data will have it.
+  void expect(std::size_t bytes) {
+    high_water_ = std::max(high_water_, used_ + spilled_bytes_ + bytes);
+  }
+
   // What a block of so many bytes takes.
   static constexpr std::size_t rounded(std::size_t bytes) {
     return (bytes + alignment - 1) / alignment * alignment;

@@ -87,6 +87,7 @@ class CorePart final : public Part {
 
   static Execution external(Execution execution) {
     execution.external_momentum = true;
+    execution.undoable = true;  // another part, or the sum of all, may fail after this one
     return execution;
   }
 

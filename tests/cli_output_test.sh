@@ -66,7 +66,7 @@ calls+=("--help" "--version")
 for command in $(commands); do
   for sub in "" $(commands "$command"); do
     [ "$command $sub" = "data " ] && continue  # takes a subcommand always
-    printf '%s\n' "${calls[@]}" | grep -q "^$command $sub\|^$command\$" || problem "no call of '$command $sub'"
+    printf '%s\n' "${calls[@]}" | grep "^$command $sub\|^$command\$" >/dev/null || problem "no call of '$command $sub'"
   done
 done
 

@@ -614,6 +614,27 @@ TEST(AllOrNothing, MomentaThatAreNotFinite) {
   }
 }
 
+TEST(AllOrNothing, WhatIsUndoableLeavesNoTrace) {
+  for (const auto& method : failing_methods()) {
+    Fragile model(method, {.undoable = true});
+    model.new_gradients();
+    model.optimizer.step(model.parameters());
+    model.new_gradients();
+    const auto before = model.snapshot();
+    model.optimizer.prepare(model.parameters());
+    model.optimizer.abandon();
+    EXPECT_TRUE(model.snapshot() == before) << method.name;
+    // Nor does it change what a step computes.
+    Fragile other(method, {});
+    Fragile again(method, {.undoable = true});
+    for (auto* each : {&other, &again}) {
+      each->net.gradients = model.net.gradients;
+      each->optimizer.step(each->parameters());
+    }
+    EXPECT_EQ(other.net.weights, again.net.weights) << method.name;
+  }
+}
+
 // What abandon() does, and an error that comes too late to undo: all averages have the gradients.
 TEST(AllOrNothing, AbandonedGradientsAreInEveryAverage) {
   for (const bool late : {false, true}) {
