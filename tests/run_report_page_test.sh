@@ -20,7 +20,7 @@ cat >"$work/probe.html" <<'PROBE'
 <script>
 const errors = [];
 addEventListener("error", (event) => errors.push(event.message));
-setTimeout(() => {
+addEventListener("load", () => setTimeout(() => {
   const coloured = (canvas) => {
     const copy = Object.assign(document.createElement("canvas"), {width: canvas.width, height: canvas.height});
     const pen = copy.getContext("2d", {willReadFrequently: true});  // or the browser complains
@@ -47,7 +47,7 @@ setTimeout(() => {
     `before ${before}\nafter ${after}\nhidden ${off}\ntheme ${document.documentElement.dataset.theme}\n` +
     `rows ${document.querySelectorAll("tbody tr").length}\nwide ${document.documentElement.scrollWidth > innerWidth}\n` +
     `errors ${errors.join("; ")}`}));
-}, 500);
+}, 500));
 </script>
 PROBE
 
