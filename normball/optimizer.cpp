@@ -74,7 +74,8 @@ Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution exec
     if (method_.norm) layer.norm = *method_.norm;
     if (method_.radius) layer.radius = *method_.radius;
     validate(layer);
-    Slot& slot = slots_.emplace_back(resolve(layer.norm, layer.shape), layer.radius);
+    slots_.push_back({.norm = resolve(layer.norm, layer.shape), .radius = layer.radius});
+    Slot& slot = slots_.back();
     const Geometry geometry = slot.norm.geometry;
     const auto size = static_cast<size_t>(layer.shape.size());
     if (owns_momentum()) slot.momentum.resize(size);
