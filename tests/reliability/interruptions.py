@@ -81,10 +81,12 @@ class Interruptions:
                 f"runs of {STEPS} steps; every resume went on bit-exactly")
 
     def stop_signals(self, count):
-        """Half of the processes run with glibc's checks of the heap."""
+        """Half of the processes run with glibc's checks of the heap, unless a sanitizer checks it."""
         slowest = early = 0
-        environments = [{}, {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3",
-                             "MALLOC_PERTURB_": "165"}]
+        environments = [{}]
+        if not self.runs.sanitized:
+            environments += [{"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3",
+                              "MALLOC_PERTURB_": "165"}]
 
         def check(process, name, sent, seconds):
             nonlocal slowest, early

@@ -19,7 +19,7 @@ def points_of(options, work):
     """(what, check) of each point, the long ones or a quick choice of them."""
     def build(name):
         return os.path.join(options.build, name)
-    runs = TrainedRuns(build("cli/normball"), work, build("tests/reliability/libfaulty_disk.so"))
+    runs = TrainedRuns(options.program or build("cli/normball"), work, build("tests/reliability/libfaulty_disk.so"))
     interruptions = Interruptions(runs, options.seed)
     if options.quick:
         return [
@@ -85,6 +85,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="few of each, within a minute")
     parser.add_argument("--build", default="build/release", help="where the release preset was built")
     parser.add_argument("--sanitized", default="build/asan-ubsan", help="where asan-ubsan was built")
+    parser.add_argument("--program", help="another build of normball, e.g. with a sanitizer")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="points at the same time")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the random moments")
     parser.add_argument("--signals", type=int, help="signals that ask a run to stop")

@@ -35,6 +35,10 @@ rho = 10.0
 
 # Threads that wait sleep: several processes run side by side.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+SUPPRESSIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tsan_suppressions.txt")
+# For a program built with a sanitizer: a finding ends it with a code of its own. Faults are preloaded before the runtime.
+SANITIZERS = {"ASAN_OPTIONS": "exitcode=99:verify_asan_link_order=0:detect_leaks=0",
+              "TSAN_OPTIONS": f"exitcode=99:suppressions={SUPPRESSIONS}"}
 
 
 class Failure(Exception):
@@ -54,7 +58,7 @@ class Process:
         # Files, since a pipe that nobody reads would stop the run.
         self._out, self._errors = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
         self.popen = subprocess.Popen(command, cwd=directory, stdout=self._out, stderr=self._errors,
-                                      env=os.environ | ENVIRONMENT | environment)
+                                      env=os.environ | ENVIRONMENT | SANITIZERS | environment)
 
     def is_training(self):
         """Whether it has said so: of each step, and when it goes on with a run."""
@@ -85,6 +89,9 @@ class TrainedRuns:
     def __init__(self, normball, directory, faulty_disk):
         self.normball, self.directory = os.path.abspath(normball), os.path.abspath(directory)
         self.faulty_disk = os.path.abspath(faulty_disk)
+        with open(self.normball, "rb") as file:
+            program = file.read()
+        self.sanitized = b"__asan_init" in program or b"__tsan_init" in program
         with open(self.path("text.txt"), "w") as text:
             for i in range(400):
                 text.write(f"Line {i}: the quick brown fox, {i * 7919 % 1000} times.\n")
