@@ -45,9 +45,10 @@ expect 0 "--set" config --help
 "$normball" config --show shakespeare-cpu-adamw >"$work/resolved.toml"
 "$normball" config --show "$work/resolved.toml" | cmp - "$work/resolved.toml"
 # An installed program finds its presets beside it, whatever the directory.
-mkdir -p "$work/prefix/bin" "$work/prefix/share/normball/configs"
+mkdir -p "$work/prefix/bin" "$work/prefix/share/normball"
 cp "$normball" "$work/prefix/bin/normball"
-sed 's/epochs = 80/epochs = 81/' "$source/configs/cifar10-adam.toml" >"$work/prefix/share/normball/configs/cifar10-adam.toml"
+cp -r "$source/configs" "$work/prefix/share/normball/configs"
+sed -i 's/epochs = 80/epochs = 81/' "$work/prefix/share/normball/configs/base/cifar10.toml"
 (cd / && "$(realpath "$work")/prefix/bin/normball" config --show cifar10-adam) | grep -x "epochs = 81" >/dev/null
 # The documentation is what the table says.
 "$normball" config --keys --markdown | cmp - "$source/docs/configuration.md" ||
