@@ -563,7 +563,7 @@ TEST(Presets, HaveThePapersNumbers) {
     EXPECT_EQ(gpt.model.vocab, 50304);
     EXPECT_EQ(gpt.optimizer.lr, 0.00036);
     EXPECT_EQ(gpt.optimizer.alpha, 0.1);
-    EXPECT_EQ(gpt.optimizer.rho, size == "1b" ? 6000 : 600);
+    EXPECT_EQ(gpt.optimizer.rho, size == "1b" ? 1500 : 150);
     EXPECT_EQ(gpt.norm.hidden_radius, 50);
     EXPECT_EQ(gpt.norm.embedding_radius, 3000);
     EXPECT_EQ(gpt.schedule.kind, "warmdown");
