@@ -23,7 +23,7 @@ expect() {
 
 expect 0 "cifar10-unconstrained-clipped-scion" config --list
 expect 0 "optimizer.rho" config --keys
-expect 0 "rho = 600.0" config --show nanogpt-124m-clipped-scion
+expect 0 "rho = 150.0" config --show nanogpt-124m-clipped-scion
 expect 0 "lr = 0.5" config --show cifar10-adam --set optimizer.lr=0.5 --set run.seed=3
 expect 0 "fine" config --check "$source/configs/cifar10-adam.toml"
 expect 1 "did you mean 'cifar10-adam'" config --show cifar10-adm
@@ -45,9 +45,10 @@ expect 0 "--set" config --help
 "$normball" config --show shakespeare-cpu-adamw >"$work/resolved.toml"
 "$normball" config --show "$work/resolved.toml" | cmp - "$work/resolved.toml"
 # An installed program finds its presets beside it, whatever the directory.
-mkdir -p "$work/prefix/bin" "$work/prefix/share/normball/configs"
+mkdir -p "$work/prefix/bin" "$work/prefix/share/normball"
 cp "$normball" "$work/prefix/bin/normball"
-sed 's/epochs = 80/epochs = 81/' "$source/configs/cifar10-adam.toml" >"$work/prefix/share/normball/configs/cifar10-adam.toml"
+cp -r "$source/configs" "$work/prefix/share/normball/configs"
+sed -i 's/epochs = 80/epochs = 81/' "$work/prefix/share/normball/configs/base/cifar10.toml"
 (cd / && "$(realpath "$work")/prefix/bin/normball" config --show cifar10-adam) | grep -x "epochs = 81" >/dev/null
 # The documentation is what the table says.
 "$normball" config --keys --markdown | cmp - "$source/docs/configuration.md" ||

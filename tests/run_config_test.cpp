@@ -1,4 +1,5 @@
 #include <cmath>
+#include <fstream>
 #include <iomanip>
 #include <map>
 #include <regex>
@@ -430,6 +431,71 @@ TEST(ConfigMethod, NormsByRoleAndRoute) {
   EXPECT_EQ(norm_of(config, ParameterRole::Output, "head").norm, Norm(Sign{}));
 }
 
+class Extending : public ::testing::Test {
+ protected:
+  std::string file(const std::string& name, const std::string& text) {
+    std::filesystem::create_directories((scratch_ / name).parent_path());
+    std::ofstream(scratch_ / name) << text;
+    return (scratch_ / name).string();
+  }
+  void expect_refused(const std::string& path, const std::vector<std::string>& parts) {
+    expect_invalid([&] { load_config(path); }, parts);
+  }
+
+ private:
+  ScratchDirectory scratch_;
+};
+
+TEST_F(Extending, StatesOnlyWhatIsDifferent) {
+  file("base/all.toml",
+       "[run]\nsteps = 7\n[optimizer]\nmethod = \"ggnc\"\nlr = 0.5\nalpha = 0.25\nrho = 3\n");
+  file("middle.toml", "extends = \"base/all\"\n[run]\nsteps = 8\n[optimizer]\nlr = 0.25\n");
+  const auto top = file("top.toml", "extends = \"middle.toml\"\n[optimizer]\nlr = 0.125\n");
+  const auto config = load_config(top);
+  EXPECT_EQ(config.run.steps, 8);
+  EXPECT_EQ(config.run.name, "top");
+  EXPECT_EQ(config.optimizer.lr, 0.125);
+  EXPECT_EQ(config.optimizer.rho, 3);
+  EXPECT_EQ(to_toml(config).find("extends"), std::string::npos);
+}
+
+TEST_F(Extending, APresetFromAnywhere) {
+  const auto mine = file("mine.toml", "extends = \"cifar10-adam\"\n[optimizer]\nlr = 0.5\n");
+  auto expected = load_config("cifar10-adam", std::vector<std::string>{"optimizer.lr=0.5"});
+  expected.run.name = "mine";
+  EXPECT_EQ(to_toml(load_config(mine)), to_toml(expected));
+}
+
+// A base serves several methods: what one of them does not use is no mistake there, but it is in
+// the file itself, and what settings take the effect from is said.
+TEST_F(Extending, InheritedKeysMayBeIdle) {
+  file("base.toml", "[run]\nsteps = 7\n[optimizer]\nalpha = 0.25\nrho = 3\n");
+  const auto gd = file("gd.toml", "extends = \"base\"\n[optimizer]\nmethod = \"gd\"\n");
+  std::vector<std::string> warnings;
+  EXPECT_EQ(load_config(gd, {}, &warnings).optimizer.rho, Config().optimizer.rho);
+  EXPECT_TRUE(warnings.empty());
+
+  const auto own = file("own.toml", "extends = \"base\"\n[optimizer]\nmethod = \"gd\"\nrho = 4\n");
+  expect_refused(own, {"own.toml:4", "optimizer.rho has no effect"});
+
+  const auto ggnc = file("ggnc.toml", "extends = \"base\"\n[optimizer]\nmethod = \"ggnc\"\n");
+  load_config(ggnc, std::vector<std::string>{"optimizer.method=gd"}, &warnings);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("optimizer.alpha, optimizer.rho"), std::string::npos) << warnings[0];
+}
+
+TEST_F(Extending, WhatCannotBeFollowedIsNamed) {
+  expect_refused(file("a.toml", "extends = \"b\"\n"), {"a.toml:1", "\"b\"", "--list"});
+  expect_refused(file("c.toml", "extends = 3\n"), {"c.toml:1", "in quotes"});
+  expect_refused(file("d.toml", "extends = \"d\"\n"), {"d.toml", "in turn"});
+  file("e.toml", "extends = \"f\"\n");
+  expect_refused(file("f.toml", "extends = \"e\"\n"), {"e.toml", "in turn"});
+  file("g.toml", "[run]\nstpes = 3\n");
+  expect_refused(file("h.toml", "extends = \"g\"\n"), {"g.toml:2", "steps"});
+  expect_refused(file("i.toml", "[run]\nextends = \"g\"\n"), {"i.toml:2", "unknown key"});
+  expect_invalid([&] { parsed("extends = \"g\"\n"); }, {"must be complete"});
+}
+
 TEST(Presets, EachIsFoundByNameAndValid) {
   const auto all = presets();
   EXPECT_GE(all.size(), 50u);
@@ -497,7 +563,7 @@ TEST(Presets, HaveThePapersNumbers) {
     EXPECT_EQ(gpt.model.vocab, 50304);
     EXPECT_EQ(gpt.optimizer.lr, 0.00036);
     EXPECT_EQ(gpt.optimizer.alpha, 0.1);
-    EXPECT_EQ(gpt.optimizer.rho, size == "1b" ? 6000 : 600);
+    EXPECT_EQ(gpt.optimizer.rho, size == "1b" ? 1500 : 150);
     EXPECT_EQ(gpt.norm.hidden_radius, 50);
     EXPECT_EQ(gpt.norm.embedding_radius, 3000);
     EXPECT_EQ(gpt.schedule.kind, "warmdown");

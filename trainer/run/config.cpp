@@ -1,7 +1,5 @@
 #include "trainer/run/config.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -10,6 +8,7 @@
 #include "normball/error.h"
 #include "normball/text.h"
 #include "trainer/run/config_keys.h"
+#include "trainer/run/config_layers.h"
 #include "trainer/run/config_method.h"
 #include "trainer/run/config_use.h"
 #include "trainer/run/file_system.h"
@@ -143,6 +142,9 @@ const Key& find_key(std::string_view section, std::string_view name, std::string
 }
 
 void require_section(std::string_view name, std::string_view where) {
+  if (name == "extends") {
+    wrong(where, "extends is for files that a run starts from; this one must be complete");
+  }
   std::vector<std::string_view> sections;
   for (const Key& key : config_keys()) {
     if (sections.empty() || sections.back() != key.section) sections.push_back(key.section);
@@ -154,18 +156,6 @@ void require_section(std::string_view name, std::string_view where) {
 
 void assign(Config& config, const Key& key, const toml::node& node, const std::string& where) {
   std::visit([&](auto place) { Reader(key, where).read(node, place(config)); }, key.place);
-}
-
-std::string at_line(std::string_view where, const toml::source_region& source) {
-  return std::string(where) + ":" + std::to_string(source.begin.line);
-}
-
-toml::table parse(std::string_view text, std::string_view where, bool with_line) {
-  try {
-    return toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    wrong(with_line ? at_line(where, error.source()) : std::string(where), error.description());
-  }
 }
 
 bool schedule_needs_steps(const ScheduleConfig& schedule) {
@@ -233,7 +223,7 @@ void require_used(const GivenKey& given, const Config& config) {
 }
 
 // Warnings about keys of a file that the settings after it left without effect. What had none
-// before is an error, unless it only says the default.
+// before is an error, unless it only says the default or comes from a file that several extend.
 std::vector<std::string> idle_keys(const std::vector<GivenKey>& in_file, const Config& file,
                                    const Config& config) {
   const Config defaults;
@@ -242,7 +232,10 @@ std::vector<std::string> idle_keys(const std::vector<GivenKey>& in_file, const C
     const Key& key = *given.key;
     const std::string why = why_unused(key, config);
     if (why.empty() || value_text(key, file) == value_text(key, defaults)) continue;
-    if (!why_unused(key, file).empty()) require_used(given, file);
+    if (!why_unused(key, file).empty()) {
+      if (given.inherited) continue;
+      require_used(given, file);
+    }
     auto& names = by_reason[why];
     names += (names.empty() ? "" : ", ") + key.full_name();
   }
@@ -253,10 +246,8 @@ std::vector<std::string> idle_keys(const std::vector<GivenKey>& in_file, const C
   return warnings;
 }
 
-}  // namespace
-
-std::vector<GivenKey> apply_toml(Config& config, std::string_view text, std::string_view where) {
-  const toml::table document = parse(text, where, true);
+std::vector<GivenKey> apply_sections(Config& config, const toml::table& document,
+                                     std::string_view where) {
   std::vector<GivenKey> given;
   for (const auto& [section, contents] : document) {
     const std::string line = at_line(where, section.source());
@@ -272,6 +263,25 @@ std::vector<GivenKey> apply_toml(Config& config, std::string_view text, std::str
     }
   }
   return given;
+}
+
+// Of a file and those it extends; a key that several of them give is that of the last.
+std::vector<GivenKey> apply_layers(Config& config, const std::vector<ConfigLayer>& layers) {
+  std::vector<GivenKey> all;
+  for (const auto& layer : layers) {
+    for (auto& given : apply_sections(config, layer.sections, layer.where)) {
+      std::erase_if(all, [&](const GivenKey& earlier) { return earlier.key == given.key; });
+      given.inherited = &layer != &layers.back();
+      all.push_back(std::move(given));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<GivenKey> apply_toml(Config& config, std::string_view text, std::string_view where) {
+  return apply_sections(config, parse_toml(text, where), where);
 }
 
 GivenKey apply_setting(Config& config, std::string_view setting) {
@@ -293,7 +303,7 @@ GivenKey apply_setting(Config& config, std::string_view setting) {
     return {&key, where};
   }
   if (value.find('\n') != std::string::npos) wrong(where, "the value must be on one line");
-  const toml::table document = parse("value = " + value, where, false);
+  const toml::table document = parse_toml("value = " + value, where, false);
   assign(config, key, *document.get("value"), where);
   return {&key, where};
 }
@@ -331,7 +341,7 @@ Config load_config(std::string_view name_or_file, std::span<const std::string> s
                    std::vector<std::string>* warnings) {
   const auto path = find_config(name_or_file);
   Config config;
-  const auto in_file = apply_toml(config, read_small_file(path, max_file), path.string());
+  const auto in_file = apply_layers(config, config_layers(path));
   const Config file = config;
   std::vector<GivenKey> set;
   for (const auto& setting : settings) set.push_back(apply_setting(config, setting));

@@ -149,6 +149,7 @@ struct Key;
 struct GivenKey {
   const Key* key;
   std::string where;
+  bool inherited = false;  // by a file that extends the one that gives it
 };
 
 // Applies TOML text; `where` names its source.
@@ -158,9 +159,9 @@ GivenKey apply_setting(Config& config, std::string_view setting);
 // What keys must fulfil together.
 void validate(const Config& config, std::string_view where);
 
-// A file or a preset's name, then the settings, then validate(). A key that has no effect
-// (config_use.h) is refused; where it had one before the settings (which may choose another method)
-// it is a warning.
+// A file or a preset's name (with what it extends, config_layers.h), then the settings, then
+// validate(). A key that has no effect (config_use.h) is refused, unless it is inherited; where it
+// had one before the settings (which may choose another method) it is a warning.
 Config load_config(std::string_view name_or_file, std::span<const std::string> settings = {},
                    std::vector<std::string>* warnings = nullptr);
 

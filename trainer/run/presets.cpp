@@ -51,14 +51,19 @@ std::vector<Preset> presets() {
   return result;
 }
 
+std::optional<fs::path> find_preset(std::string_view name) {
+  for (const auto& preset : presets()) {
+    if (preset.name == name) return preset.path;
+  }
+  return std::nullopt;
+}
+
 fs::path find_config(std::string_view name_or_file) {
   if (fs::path path(name_or_file); fs::is_regular_file(path)) return path;
+  if (auto path = find_preset(name_or_file)) return *path;
   const auto all = presets();
   std::vector<std::string_view> names;
-  for (const auto& preset : all) {
-    if (preset.name == name_or_file) return preset.path;
-    names.push_back(preset.name);
-  }
+  for (const auto& preset : all) names.push_back(preset.name);
   const std::string text = unknown_name("file or preset", name_or_file, names);
   normball::detail::invalid("config", text.substr(0, text.find(" Allowed:")),
                             " `normball config --list` shows the presets");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ struct Preset {
   std::string summary;  // the file's first comment line
 };
 std::vector<Preset> presets();  // by name; the first directory that has one counts
+
+// The file of the preset with this name.
+std::optional<std::filesystem::path> find_preset(std::string_view name);
 
 // A path that exists, or a preset's name; otherwise throws with the nearest preset.
 std::filesystem::path find_config(std::string_view name_or_file);
