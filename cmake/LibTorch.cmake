@@ -1,6 +1,5 @@
 # LibTorch, and one precompiled header of it for the whole project: <torch/torch.h> takes half a
-# minute to compile.
-find_package(Torch REQUIRED)
+# minute to compile. Components.cmake has found it.
 
 # The headers as system headers: their warnings are not ours.
 add_library(normball_libtorch INTERFACE)
