@@ -7,3 +7,7 @@ find_file(NORMBALL_CHART_JS NAMES chart.min.js chart.umd.min.js chart.umd.js
                   lib/node_modules/chart.js/dist
     NO_DEFAULT_PATH
     DOC "Chart.js, which the report page takes in")
+if(NORMBALL_CHART_JS AND NOT EXISTS "${NORMBALL_CHART_JS}")
+  message(FATAL_ERROR "[normball] NORMBALL_CHART_JS=${NORMBALL_CHART_JS}: there is no such file; "
+                      "name chart.min.js of Chart.js 3 or chart.umd.js of Chart.js 4")
+endif()
