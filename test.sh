@@ -1,25 +1,26 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs all tests: release, then under the sanitizers.
-#   ./test.sh            everything
-#   ./test.sh release    one preset only (release, debug, asan-ubsan or tsan)
+# Installs what is missing, builds, and runs all tests: optimized, then under the sanitizers, then the linters.
+#   ./test.sh                  everything
+#   ./test.sh develop          one preset only (develop, debug, asan-ubsan, tsan, or release: as a user builds it)
 set -euo pipefail
 cd "$(dirname "$0")"
-scripts/setup
 
 run_preset() {
   echo "== $1: build and test"
-  cmake --preset "$1" >/dev/null
+  cmake --preset "$1" -D NORMBALL_TESTS=ON >/dev/null
   cmake --build --preset "$1"
   ctest --preset "$1" -j "$(nproc)"
 }
 
 if [ $# -gt 0 ]; then
+  scripts/setup run build test
   for preset in "$@"; do run_preset "$preset"; done
   exit
 fi
+scripts/setup
 scripts/check-format
-run_preset release
+run_preset develop
 run_preset asan-ubsan
 run_preset tsan
-cmake --build build/release --target tidy
+cmake --build build/develop --target tidy
 echo "all tests passed"

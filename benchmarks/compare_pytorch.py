@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 """normball against the same work in PyTorch, interleaved in one run.
 
     benchmarks/compare_pytorch.py build/release/cli/normball [--threads 2] [--rounds 7] [--quick]

@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 """What Python adds to a step: ClippedScion.step() against the C++ core on the same work, interleaved.
 
     PYTHONPATH=build/release/python benchmarks/python_overhead.py [--normball build/release/cli/normball]

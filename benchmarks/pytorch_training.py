@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 """The peer of `normball bench train`: the same models in PyTorch eager mode, float32, as a user would write them,
 with the reference optimizer (Newton-Schulz, five steps) included.
 

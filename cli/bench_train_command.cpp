@@ -30,7 +30,7 @@ struct Options {
   int threads = 0;
   int rounds = 11;
   std::string solver = "damped";
-  std::string python = "/usr/bin/python3";
+  std::string python = "python3";
   std::string peer = "benchmarks/pytorch_training.py";
   bool alone = false;
   std::string requests;

@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 """A small image classifier trained with ClippedScion; the data is made here. Ends with 0 if it learned its task.
 
     PYTHONPATH=build/release/python examples/train_pytorch.py

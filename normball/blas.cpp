@@ -282,12 +282,12 @@ void svd(MatrixView<T> x, MatrixView<T> u, T* sigma, MatrixView<T> vt, Workspace
   const auto divide = [&](T* work) {
     Fortran<T>::gesdd("S", &m, &n, x.data, &ldx, sigma, vt.data, &ldu, u.data, &ldvt, work, &lwork,
                       iwork.data(), &info, 1);
+    check("gesdd", std::min(info, 0));  // more than 0: it did not converge, see below
   };
   divide(&query);
-  check("gesdd", info);
   lwork = work_length(query);
   divide(workspace.take<T>(lwork).data());
-  if (info <= 0) return check("gesdd", info);
+  if (info == 0) return;
 
   // Divide and conquer did not converge, which is rare: the QR iteration does.
   const auto iterate = [&](T* work) {

@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 """Reads a checkpoint of `normball train` into PyTorch, without the safetensors package.
 
     read_checkpoint.py CHECKPOINT                    list the tensors

@@ -1,9 +1,14 @@
 // IDX and CIFAR-10 files.
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
 
 #include "data_samples.h"
 #include "temporary_directory.h"
 #include "testing.h"
+#include "trainer/data/data_directories.h"
 #include "trainer/data/data_error.h"
 #include "trainer/data/idx.h"
 #include "trainer/data/image_set.h"
@@ -174,9 +179,67 @@ TEST(ImageSetTest, StatisticsMatchTheDefinition) {
   }
 }
 
-TEST(ImageSetTest, FashionMnistOfDebian) {
-  if (!is_idx_directory("/usr/share/datasets/fashion-mnist")) {
-    GTEST_SKIP() << "dataset-fashion-mnist is not installed";
+// Sets a variable of the environment, or unsets it, and puts it back at the end.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    change(value);
+  }
+  ~Environment() { change(before_ ? before_->c_str() : nullptr); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  void change(const char* value) const {
+    value != nullptr ? ::setenv(name_, value, 1) : ::unsetenv(name_);
+  }
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+TEST(DataDirectoriesTest, FollowTheXdgSpecification) {
+  const Environment home("HOME", "/home/me");
+  {
+    const Environment own("XDG_DATA_HOME", nullptr), shared("XDG_DATA_DIRS", "");
+    EXPECT_EQ(data_directories("x"),
+              (std::vector<std::string>{"/home/me/.local/share/datasets/x",
+                                        "/usr/local/share/datasets/x", "/usr/share/datasets/x"}));
+  }
+  const Environment own("XDG_DATA_HOME", "/mine"), shared("XDG_DATA_DIRS", "/a:relative::/b");
+  EXPECT_EQ(data_directories("x"),
+            (std::vector<std::string>{"/mine/datasets/x", "/a/datasets/x", "/b/datasets/x"}));
+}
+
+TEST(DataDirectoriesTest, FashionMnistIsFoundThereOrTheErrorNamesThePlaces) {
+  const TemporaryDirectory first, second;
+  const Environment own("XDG_DATA_HOME", first.path().c_str()),
+      shared("XDG_DATA_DIRS", second.path().c_str());
+  try {
+    load_images("fashion-mnist");
+    FAIL() << "found where there is none";
+  } catch (const DataError& error) {
+    for (const TemporaryDirectory* place : {&first, &second}) {
+      EXPECT_NE(std::string(error.what()).find(*place / "datasets/fashion-mnist"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+  const std::string directory = second / "datasets/fashion-mnist";
+  std::filesystem::create_directories(directory);
+  for (const std::string part : {"train", "t10k"}) {
+    write(directory + "/" + part + "-images-idx3-ubyte", idx_file({2, 3, 3}, counting(18)));
+    write(directory + "/" + part + "-labels-idx1-ubyte", idx_file({2}, {0, 1}));
+  }
+  const ImageData data = load_images("fashion-mnist");
+  EXPECT_EQ(data.path, directory);
+  EXPECT_EQ(data.train.count, 2);
+  EXPECT_EQ(data.class_names.size(), 10u);
+}
+
+TEST(ImageSetTest, TheWholeFashionMnist) {
+  if (std::ranges::none_of(data_directories("fashion-mnist"), is_idx_directory)) {
+    GTEST_SKIP() << "the data set is not installed (Debian: dataset-fashion-mnist)";
   }
   const ImageData data = load_images("fashion-mnist");
   EXPECT_EQ(data.train.count, 60000);

@@ -35,13 +35,14 @@ TEST(Python, TorchReadsACheckpoint) {
   testing::ScratchDirectory scratch;
   CheckpointStore store(scratch.path());
   const auto path = store.save({.step = 12}, model, {});
-  const std::string command = "/usr/bin/python3 " NORMBALL_SOURCE
-                              "/tests/run_read_checkpoint.py " NORMBALL_SOURCE "/scripts " +
+  const std::string command = NORMBALL_PYTHON " " NORMBALL_SOURCE
+                                              "/tests/run_read_checkpoint.py " NORMBALL_SOURCE
+                                              "/scripts " +
                               path.string();
   const int status = std::system(command.c_str());
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 77 || WEXITSTATUS(status) == 127) {
-    GTEST_SKIP() << "no /usr/bin/python3 with torch (Debian: python3-torch)";
+    GTEST_SKIP() << NORMBALL_PYTHON " has no torch (Debian: python3-torch)";
   }
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }

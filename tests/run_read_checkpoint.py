@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 """Checks what scripts/read_checkpoint.py makes of the checkpoint that run_python_test.cpp wrote.
 
     run_read_checkpoint.py SCRIPTS_DIRECTORY CHECKPOINT

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Opens report pages in headless Chromium: every chart is drawn, in the colours of its runs, without
 # an error on the console.
-#   run_report_page_test.sh NORMBALL WORK_DIRECTORY
+#   run_report_page_test.sh NORMBALL WORK_DIRECTORY PYTHON
 set -euo pipefail
 normball=$1
 work=$2
+python=$3
 here=$(dirname "$0")
 browser=$(command -v chromium || true)
 if [ -z "$browser" ]; then
@@ -53,7 +54,7 @@ PROBE
 
 failures=0
 for count in 1 2 10; do
-  /usr/bin/python3 "$here/run_synthetic.py" "$work/runs-$count" "$count"
+  "$python" "$here/run_synthetic.py" "$work/runs-$count" "$count"
   "$normball" report "$work/runs-$count"/* --out "$work/page-$count.html" >/dev/null
   cat "$work/probe.html" "$work/page-$count.html" >"$work/probed-$count.html"
   timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" \

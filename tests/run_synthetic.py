@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 """Writes synthetic run directories, for looking at the report page.
 
     run_synthetic.py DIRECTORY COUNT

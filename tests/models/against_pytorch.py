@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 """The trainer's models against the same written here in PyTorch, in double precision: loss, every
 gradient, running statistics and the logits of evaluation.
 

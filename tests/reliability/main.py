@@ -83,7 +83,7 @@ def fast_directory():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few of each, within a minute")
-    parser.add_argument("--build", default="build/release", help="where the release preset was built")
+    parser.add_argument("--build", default="build/develop", help="where the preset develop was built")
     parser.add_argument("--sanitized", default="build/asan-ubsan", help="where asan-ubsan was built")
     parser.add_argument("--program", help="another build of normball, e.g. with a sanitizer")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="points at the same time")

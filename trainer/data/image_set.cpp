@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "trainer/data/data_directories.h"
 #include "trainer/data/data_error.h"
 #include "trainer/data/idx.h"
 
@@ -13,7 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* fashion_mnist = "fashion-mnist";
-constexpr const char* debian_directory = "/usr/share/datasets/fashion-mnist";
 
 // The file with or without .gz, or an empty path.
 std::string find_idx(const std::string& directory, const char* name) {
@@ -88,12 +88,18 @@ ImageData load_images(const std::string& name_or_directory) {
          ": holds neither train-images-idx3-ubyte[.gz] (IDX) nor data_batch_1.bin (CIFAR-10)");
   }
   if (name_or_directory == fashion_mnist) {
-    if (!is_idx_directory(debian_directory)) {
-      fail("load_images", debian_directory,
-           ": not found; install Debian's dataset-fashion-mnist, or name a directory with the four "
-           "IDX files");
+    const std::vector<std::string> places = data_directories(fashion_mnist);
+    const auto place = std::ranges::find_if(places, is_idx_directory);
+    if (place == places.end()) {
+      std::string searched;
+      for (const std::string& directory : places)
+        searched += (searched.empty() ? "" : ", ") + directory;
+      fail(
+          "load_images", fashion_mnist, ": the data set is in none of ", searched,
+          "; put its four IDX files there (Debian: apt-get install dataset-fashion-mnist), or name "
+          "a directory that has them");
     }
-    ImageData data = load_idx_directory(debian_directory);
+    ImageData data = load_idx_directory(*place);
     data.class_names = {"t-shirt", "trouser", "pullover", "dress", "coat",
                         "sandal",  "shirt",   "sneaker",  "bag",   "ankle boot"};
     return data;

@@ -44,7 +44,8 @@ ImageData load_cifar10(const std::string& directory);
 ImageSet read_cifar10(const std::vector<std::string>& paths);
 ImageSet parse_cifar10(const Bytes& file, const std::string& name);
 
-// A directory of either layout, or the name "fashion-mnist" for Debian's dataset-fashion-mnist.
+// A directory of either layout, or the name "fashion-mnist", which is looked for in
+// data_directories().
 ImageData load_images(const std::string& name_or_directory);
 bool is_idx_directory(const std::string& directory);
 bool is_cifar10_directory(const std::string& directory);

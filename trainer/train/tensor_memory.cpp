@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <list>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 namespace normball::trainer {
 namespace {
@@ -98,16 +100,20 @@ void release(void* data) {
   if (!may_be_block || !blocks().give_back(data)) std::free(data);
 }
 
+// What it overrides depends on the version: LibTorch 1 allocates from a constant allocator,
+// LibTorch 2 from one that can change, and it asks for copy_data.
 class Allocator final : public c10::Allocator {
  public:
-  c10::DataPtr allocate(size_t bytes) const override {
+  c10::DataPtr allocate(size_t bytes) const {
     void* data = nullptr;
     if (bytes > 0) {
       data = bytes < page ? allocate_aligned(bytes, alignment) : blocks().take(bytes);
     }
     return {data, data, &release, c10::kCPU};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  c10::DataPtr allocate(size_t bytes) { return std::as_const(*this).allocate(bytes); }
+  c10::DeleterFnPtr raw_deleter() const { return &release; }
+  void copy_data(void* to, const void* from, size_t bytes) const { std::memcpy(to, from, bytes); }
 };
 
 }  // namespace

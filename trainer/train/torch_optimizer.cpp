@@ -12,7 +12,9 @@ namespace {
 template <class Key>
 Key state_key(const torch::Tensor& tensor) {
   if constexpr (std::is_same_v<Key, std::string>) {
-    return c10::guts::to_string(tensor.unsafeGetTensorImpl());
+    std::ostringstream text;
+    text << tensor.unsafeGetTensorImpl();
+    return text.str();
   } else {
     return static_cast<Key>(tensor.unsafeGetTensorImpl());
   }
