@@ -8,6 +8,8 @@
 #include <exception>
 #include <mutex>
 
+#include "normball/error.h"
+
 namespace normball {
 namespace {
 
@@ -41,6 +43,8 @@ std::atomic<Job*> team_job;
 // In a forked child the team's threads are gone, but OpenMP would wait for them for ever.
 std::atomic<bool> team_lost = false;
 
+std::atomic<int> chosen = 0;
+
 void run_on_team(Job& job, int threads) {
   const std::lock_guard lock(team_mutex);
   [[maybe_unused]] static const int watched =
@@ -59,7 +63,20 @@ void run_on_team(Job& job, int threads) {
 SingleThreadedBlas::SingleThreadedBlas() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
 SingleThreadedBlas::~SingleThreadedBlas() { omp_set_num_threads(saved_); }
 
-int default_threads() { return std::min(omp_get_max_threads(), max_threads); }
+int default_threads() {
+  const int own = chosen_threads();
+  return own > 0 ? own : std::min(omp_get_max_threads(), max_threads);
+}
+
+void set_default_threads(int threads) {
+  if (threads < 0 || threads > max_threads) {
+    detail::invalid("set_default_threads", "threads must be from 0 (OpenMP's default) to ",
+                    max_threads, ", got ", threads);
+  }
+  chosen = threads;
+}
+
+int chosen_threads() { return chosen; }
 
 void detail::run_tasks(Index count, int threads, Task task, const void* body) {
   if (count <= 0) return;

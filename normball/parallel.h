@@ -10,9 +10,14 @@ namespace normball {
 // More than this ends in the OpenMP runtime's own crash, not in an error.
 inline constexpr int max_threads = 4096;
 
-// OpenMP's current default for the calling thread (OMP_NUM_THREADS, or the cores), up to
-// max_threads.
+// What set_default_threads() chose; without that OpenMP's current default for the calling thread
+// (OMP_NUM_THREADS, or the cores), up to max_threads.
 int default_threads();
+
+// For the whole process, from 1 to max_threads; 0 leaves it to OpenMP again. OpenMP's own setting,
+// which others in the process read, stays as it is.
+void set_default_threads(int threads);
+int chosen_threads();  // 0 where nothing was chosen
 
 // Holds BLAS to one thread in its scope: results then do not depend on the number of threads, and
 // small matrices are not slowed down by waking others. The setting is the calling thread's alone.

@@ -47,22 +47,31 @@ void bind_method(py::module_& module) {
       .def_property_readonly("max_eta", [](const Method& m) { return max_eta(m.rule); })
       .def_property_readonly("needs_direction_norm",
                              [](const Method& m) { return needs_direction_norm(m.rule); })
-      .def("is_clipped", [](const Method& m, double eta) { return is_clipped(m.rule, eta); })
-      .def("check_lr", &check_lr)
-      .def("eta",
-           [](const Method& m, double pairing, double direction_norm, std::int64_t step) {
-             return eta(m.rule,
-                        {.pairing = pairing, .direction_norm = direction_norm, .step = step});
-           })
-      .def("combine_duals",
-           [](const Method& m, const std::vector<double>& duals) {
-             std::vector<double> shares(duals.size());
-             const double dual = combine_duals(m.combination, duals, shares);
-             return std::make_pair(dual, shares);
-           })
-      .def("combine_norms", [](const Method& m, const std::vector<double>& norms) {
-        return combine_norms(m.combination, norms);
-      });
+      .def(
+          "is_clipped", [](const Method& m, double eta) { return is_clipped(m.rule, eta); },
+          py::arg("eta"))
+      .def("check_lr", &check_lr, py::arg("lr"))
+      .def(
+          "eta",
+          [](const Method& m, double pairing, double direction_norm, std::int64_t step) {
+            return eta(m.rule,
+                       {.pairing = pairing, .direction_norm = direction_norm, .step = step});
+          },
+          py::arg("pairing"), py::arg("direction_norm"), py::arg("step"))
+      .def(
+          "combine_duals",
+          [](const Method& m, const std::vector<double>& duals) {
+            std::vector<double> shares(duals.size());
+            const double dual = combine_duals(m.combination, duals, shares);
+            return std::make_pair(dual, shares);
+          },
+          py::arg("duals"))
+      .def(
+          "combine_norms",
+          [](const Method& m, const std::vector<double>& norms) {
+            return combine_norms(m.combination, norms);
+          },
+          py::arg("norms"));
   module.def("make_method", &method_by_name, py::arg("name"), py::kw_only(), py::arg("alpha") = 1.0,
              py::arg("rho") = py::none(), py::arg("beta") = py::none(), py::arg("l0") = py::none(),
              py::arg("l1") = py::none(), py::arg("short_step") = "plain");

@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <optional>
+#include <tuple>
 
 #include "normball/error.h"
 #include "normball/norms.h"
@@ -141,37 +142,52 @@ void bind_norms(py::module_& module) {
       .def_readonly("cols", &Shape::cols)
       .def_readonly("kernel", &Shape::kernel)
       .def_readonly("rank", &Shape::rank);
-  module.def("check_solver",
-             [](const std::string& text) { return to_string(parse_polar_solver(text)); });
+  module.def(
+      "check_solver", [](const std::string& text) { return to_string(parse_polar_solver(text)); },
+      py::arg("text"));
   // (geometry, scale, solver): ‖x‖ = ‖x‖_geometry / scale and lmo(d) = scale lmo_geometry(d).
-  module.def("resolve", [](const std::string& text, const Shape& shape) {
-    const ResolvedNorm norm = resolve(parse_norm(text), shape);
-    return py::make_tuple(name_of(norm.geometry), norm.scale, to_string(norm.solver));
-  });
+  module.def(
+      "resolve",
+      [](const std::string& text, const Shape& shape) {
+        const ResolvedNorm norm = resolve(parse_norm(text), shape);
+        return std::tuple<std::string, double, std::string>(name_of(norm.geometry), norm.scale,
+                                                            to_string(norm.solver));
+      },
+      py::arg("text"), py::arg("shape"));
   // One matrix of a parameter, on the sphere of its norm.
-  module.def("initialize_block", [](Array<double>& x, const std::string& text, const Shape& shape,
-                                    double radius, std::uint64_t seed) {
-    if (x.ndim() != 2 || x.shape(0) != shape.rows || x.shape(1) != shape.cols) {
-      detail::invalid("initialize_block", "the array must have the block's ", shape.rows, "x",
-                      shape.cols);
-    }
-    Random random(seed);
-    initialize<double>(parse_norm(text), shape, radius, {x.mutable_data(), shape.rows, shape.cols},
-                       random);
-  });
+  module.def(
+      "initialize_block",
+      [](Array<double>& x, const std::string& text, const Shape& shape, double radius,
+         std::uint64_t seed) {
+        if (x.ndim() != 2 || x.shape(0) != shape.rows || x.shape(1) != shape.cols) {
+          detail::invalid("initialize_block", "the array must have the block's ", shape.rows, "x",
+                          shape.cols);
+        }
+        Random random(seed);
+        initialize<double>(parse_norm(text), shape, radius,
+                           {x.mutable_data(), shape.rows, shape.cols}, random);
+      },
+      py::arg("x"), py::arg("norm"), py::arg("shape"), py::arg("radius"), py::arg("seed"));
   // The damping of a damped solver, None for the others.
-  module.def("damping", [](const std::string& text) -> py::object {
-    const PolarSolver solver = parse_polar_solver(text);
-    const auto* damped = std::get_if<DampedPolar>(&solver);
-    return damped == nullptr ? py::object(py::none()) : py::float_(damped->damping);
-  });
+  module.def(
+      "damping",
+      [](const std::string& text) {
+        const PolarSolver solver = parse_polar_solver(text);
+        const auto* damped = std::get_if<DampedPolar>(&solver);
+        return damped == nullptr ? std::nullopt : std::optional<double>(damped->damping);
+      },
+      py::arg("text"));
   // (steps, safety, rescale_rows) of a Newton-Schulz solver, None for the others.
-  module.def("newton_schulz", [](const std::string& text) -> py::object {
-    const PolarSolver solver = parse_polar_solver(text);
-    const auto* iteration = std::get_if<NewtonSchulz>(&solver);
-    if (iteration == nullptr) return py::none();
-    return py::make_tuple(iteration->steps, iteration->safety, iteration->rescale_rows);
-  });
+  module.def(
+      "newton_schulz",
+      [](const std::string& text) {
+        const PolarSolver solver = parse_polar_solver(text);
+        const auto* iteration = std::get_if<NewtonSchulz>(&solver);
+        return iteration == nullptr ? std::nullopt
+                                    : std::optional(std::tuple(iteration->steps, iteration->safety,
+                                                               iteration->rescale_rows));
+      },
+      py::arg("text"));
 }
 
 }  // namespace normball::python

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from . import _core
 from ._core import NonFiniteError, __version__
 
-__all__ = ["NonFiniteError", "__version__", "dual_norm", "initialize", "lmo", "norm", "sharp"]
+__all__ = ["NonFiniteError", "__version__", "dual_norm", "get_num_threads", "initialize", "lmo", "norm",
+           "set_num_threads", "sharp"]
 
 
 def checked_seed(function: str, seed: Any) -> int:
@@ -84,3 +85,18 @@ def initialize(shape: Union[int, Sequence[int]], norm: str = "auto", radius: flo
     x = np.empty(shape, dtype)
     _core.initialize(x, norm, float(radius), checked_seed("initialize", seed))
     return x
+
+
+def get_num_threads() -> int:
+    """The number of threads of the functions here: what set_num_threads() chose, or else OpenMP's."""
+    return _core.get_num_threads()
+
+
+def set_num_threads(threads: int) -> None:
+    """Sets the number of threads of normball in this process; 0 leaves it to OpenMP and torch again.
+
+    An optimizer with ``threads`` of its own keeps them. Neither torch's nor OpenMP's own number changes.
+    """
+    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or not 0 <= threads <= _core.MOST_THREADS:
+        raise ValueError(f"[set_num_threads] threads must be an integer from 0 to {_core.MOST_THREADS}, got {threads!r}")
+    _core.set_num_threads(int(threads))

@@ -28,7 +28,6 @@ _NOT_HERE = {
 ASSIGNED = ("norm", "role", "radius", "split", "batch")
 RULED = ASSIGNED + ("lr",)
 _METHOD_OPTIONS = ("rho", "beta", "l0", "l1")
-_MOST_THREADS = 4096
 
 
 def number(where: str, what: str, value: Any) -> float:
@@ -101,8 +100,9 @@ def mapping(where: str, what: str, value: Any, example: str) -> Mapping[str, Any
 
 
 def check_execution(where: str, threads: Any, backend: Any, **flags: Any) -> None:
-    if isinstance(threads, bool) or not isinstance(threads, int) or not 0 <= threads <= _MOST_THREADS:
-        raise ValueError(f"[{where}] threads must be 0 or the number of threads, at most {_MOST_THREADS}, got {threads!r}")
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 0 <= threads <= _core.MOST_THREADS:
+        raise ValueError(f"[{where}] threads must be 0 or the number of threads, at most {_core.MOST_THREADS}, "
+                         f"got {threads!r}")
     if backend not in ("auto", "torch"):
         raise ValueError(f"[{where}] backend must be 'auto' or 'torch', got {backend!r}")
     for name, value in flags.items():

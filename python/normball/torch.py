@@ -63,7 +63,7 @@ class NormBall(torch.optim.Optimizer):
         maximize: ascend instead. Costs a copy of each gradient.
         nonfinite: ``"error"`` raises NonFiniteError on NaN or infinity in a gradient, ``"skip"`` skips the step.
             Weights and momentum stay as they were either way.
-        threads: 0 takes OpenMP's number. Results do not depend on it.
+        threads: 0 takes that of ``normball.set_num_threads``, or else torch's. Results do not depend on it.
         overwrite_gradients: lets gradients hold the directions afterwards, which saves a buffer for spectral layers.
         layer_reports: fills ``report.layers``.
         backend: ``"torch"`` uses torch operations for everything.
@@ -181,9 +181,17 @@ class NormBall(torch.optim.Optimizer):
         """All that routes and buffers depend on."""
         kept = [key for key in _options.SHARED if key != "step" and key not in _options.NUMBERS]
         kept += [key for key in _options.OWN + _options.DESCRIBING if key != "lr"]
-        return [([_options.frozen(group.get(key)) for key in kept],
-                 [(id(p), p.dtype, p.device, p.shape, p.stride(), p.requires_grad, p.data_ptr()) for p in group["params"]])
-                for group in self.param_groups]
+        return [self._threads()] + [
+            ([_options.frozen(group.get(key)) for key in kept],
+             [(id(p), p.dtype, p.device, p.shape, p.stride(), p.requires_grad, p.data_ptr()) for p in group["params"]])
+            for group in self.param_groups]
+
+    def _threads(self) -> int:
+        """Of the core: what this optimizer says, else normball.set_num_threads(), else torch.
+
+        Not OpenMP's own number: torch may bring a runtime that is not the core's.
+        """
+        return self._execution["threads"] or _core.chosen_threads() or min(torch.get_num_threads(), _core.MOST_THREADS)
 
     def _refresh(self) -> _core.Method:
         """The method as the groups have it now; makes the parts again if that or a tensor's form has changed."""
@@ -228,7 +236,7 @@ class NormBall(torch.optim.Optimizer):
         reports = self._execution["layer_reports"]
         # Torch operations first: they can fail, a user's norm above all, and change nothing before apply().
         self._parts = [FallbackPart(method, fallback, reports)] if fallback else []
-        self._parts += [NativePart(method, own, self._execution["threads"], self._execution["overwrite_gradients"], reports)
+        self._parts += [NativePart(method, own, self._threads(), self._execution["overwrite_gradients"], reports)
                         for own in native.values()]
         self._described = described
         self._order = {block.name: i for i, block in enumerate(b for entry in entries for b in entry.route.blocks)}
