@@ -76,11 +76,18 @@ def dual_norm(d: npt.ArrayLike, norm: str = "auto") -> float:
 def initialize(shape: Union[int, Sequence[int]], norm: str = "auto", radius: float = 1.0, seed: int = 0,
                dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
     """A random weight with ||x|| = radius: semi-orthogonal, normalized Gaussian or random signs. Vectors are 0."""
-    if np.dtype(dtype) not in (np.float32, np.float64):
-        raise ValueError(f"[initialize] dtype must be float32 or float64, got {np.dtype(dtype)}")
+    try:
+        wanted = np.dtype(dtype)
+    except TypeError:
+        wanted = None
+    if wanted not in (np.float32, np.float64):
+        raise ValueError(f"[initialize] dtype must be float32 or float64, got {dtype!r}")
     _check_names("initialize", norm)
     if isinstance(radius, (str, bytes)):
         raise ValueError(f"[initialize] radius must be a number, got {radius!r}")
+    sizes = shape if isinstance(shape, (list, tuple, np.ndarray)) else [shape]
+    if any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0 for n in sizes):
+        raise ValueError(f"[initialize] shape must be an integer or several, none negative, got {shape!r}")
     x = np.empty(shape, dtype)
     _core.initialize(x, norm, float(radius), checked_seed("initialize", seed))
     return x

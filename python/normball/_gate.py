@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Optional
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -90,7 +90,29 @@ def check_state(where: str, name: str, parameter: torch.Tensor, state: Any) -> N
         got = momentum.dtype if isinstance(momentum, torch.Tensor) else type(momentum).__name__
         raise ValueError(f"[{where}] the momentum of '{name}' in the optimizer's state must be a floating-point tensor, got "
                          f"{got}")
+    if any(size > 1 and stride == 0 for size, stride in zip(momentum.shape, momentum.stride())):
+        raise ValueError(f"[{where}] several elements of the momentum of '{name}' are the same memory (expand): use .clone()")
     if momentum.shape != parameter.shape:
         raise ValueError(f"[{where}] the momentum of '{name}' is {list(momentum.shape)}, the parameter "
                          f"{list(parameter.shape)}, whose data was replaced: give optimizer.state[p]['momentum'] the new "
                          f"shape, or start without it by optimizer.state.pop(p)")
+
+
+def _span(tensor: torch.Tensor) -> Tuple[int, int]:
+    """The addresses of a dense tensor; of another the first, since views may interleave."""
+    first = tensor.data_ptr()
+    return first, first + (tensor.numel() * tensor.element_size() if tensor.is_contiguous() else 1)
+
+
+def check_apart(where: str, held: Sequence[Tuple[str, torch.Tensor, torch.Tensor]]) -> None:
+    """Refuses a momentum that lies on a parameter or on another momentum: a step writes to all of them."""
+    spans: List[Tuple[int, int, str, bool]] = []
+    for name, parameter, momentum in held:
+        if parameter.numel() > 0:
+            spans.append((*_span(parameter), f"'{name}' itself", False))
+            spans.append((*_span(momentum), f"the momentum of '{name}'", True))
+    spans.sort()
+    for (_, end, what, is_momentum), (start, _, other, other_is_momentum) in zip(spans, spans[1:]):
+        if start < end and (is_momentum or other_is_momentum):
+            raise ValueError(f"[{where}] {what} and {other} share memory; a step writes to both: give "
+                             f"optimizer.state[p]['momentum'] a tensor of its own, such as a .clone()")

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 import torch
 from torch import nn
 
-from . import _core, _options
+from . import _core, _gate, _options
 
 
 def _module_type(module: nn.Module) -> str:
@@ -23,6 +23,15 @@ def named_groups(model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
 
     >>> optimizer = ClippedScion(named_groups(model), lr=1e-3, alpha=0.1, rho=100)
     """
+    return module_groups("named_groups", model, prefix)
+
+
+def module_groups(where: str, model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
+    """named_groups() on behalf of another function, which its errors name."""
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"[{where}] takes a module, got {type(model).__name__}; tensors and groups go to the optimizer itself")
+    if not isinstance(prefix, str):
+        raise ValueError(f"[{where}] prefix is a text such as 'encoder', got {prefix!r}")
     modules = dict(model.named_modules())
     types = {path: _module_type(module) for path, module in modules.items()}
     held = []
@@ -33,6 +42,7 @@ def named_groups(model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
         owner = modules[path.partition(".parametrizations.")[0]] if "ParametrizationList" in around else module
         groups = owner.groups if isinstance(owner, nn.modules.conv._ConvNd) else 1
         for own_name, parameter in module.named_parameters(recurse=False):
+            _gate.check_parameter(where, ".".join(parts + [own_name]), parameter)
             held.append((".".join(parts + [own_name]), around, list(parameter.shape), groups, id(parameter)))
             params.append(parameter)
     kinds = _core.kinds_of(held)

@@ -5,7 +5,7 @@ parameters is float32. So torch sees it wrapped, and __setstate__ unwraps a copy
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping
+from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 import torch
 
@@ -16,6 +16,15 @@ from ._fallback import compute_dtype
 class _Wrapped:
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+def upgrade(groups: Sequence[Dict[str, Any]], first_lrs: Sequence[float] = ()) -> None:
+    """Options as they are now in groups from before: every method had a short_step, and s3cg's 'plain' was 'norm'."""
+    for group in groups:
+        if group.get("short_step") == "plain" and group.get("method") not in ("clipped_scion", "unconstrained_clipped_scion"):
+            group["short_step"] = None
+    for group, first in zip(groups, first_lrs):
+        group.setdefault("first_lr", first)
 
 
 def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[str, Any]) -> Dict[str, Any]:
@@ -29,6 +38,7 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
             raise ValueError(f"[{where}] the state dict's group {index} has no 'method': it is of another optimizer")
         if "names" in group:  # torch calls it param_names
             group.setdefault("param_names", group.pop("names"))
+    upgrade(groups)
     if [len(group["params"]) for group in groups] != [len(group["params"]) for group in own_groups]:
         return dict(state_dict)  # torch has an error for it
     for group, own in zip(groups, own_groups):
