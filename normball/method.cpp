@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 
 #include "normball/error.h"
@@ -139,6 +140,10 @@ void validate(const Method& method) {
     detail::invalid("Method", "alpha must be in (0, 1], got ", method.alpha);
   }
   if (method.radius) detail::require_positive("Method", "radius", *method.radius);
+  if (!std::isfinite(method.lr.max() / rho(method.rule))) {
+    detail::invalid("Method", "gamma = lr / rho is not finite for lr ", method.lr,
+                    " with the rule ", method.rule);
+  }
   const double longest = method.lr.max() / rho(method.rule) * max_eta(method.rule);
   if (method.constrained && longest > 1) {
     detail::invalid("Method", "a constrained method needs gamma eta <= 1 to stay in the ball; lr ",

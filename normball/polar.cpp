@@ -151,9 +151,8 @@ PolarSolver parse_polar_solver(std::string_view text) {
     solver = PowerIteration{take_count(call, "rank", 8)};
   } else if (std::ranges::find(names, call.name) != names.end()) {
     const bool gram = call.take_flag("gram"), rescale = call.take_flag("rescale_rows");
-    auto iteration = call.name == "custom"
-                         ? parse_custom(call)
-                         : newton_schulz(call.name, take_count(call, "steps", 0));
+    auto iteration = call.name == "custom" ? parse_custom(call)
+                                           : newton_schulz(call.name, take_count(call, "steps", 0));
     iteration.gram = gram;
     iteration.rescale_rows = rescale;
     solver = iteration;

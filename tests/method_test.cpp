@@ -268,6 +268,7 @@ TEST(MakeMethodErrors, SayWhatIsMissingOrUnknown) {
                  {"[make_method]", "'clipped_scion'", "rho"});
   expect_invalid([] { make_method("scion", {}); }, {"[make_method]", "lr"});
   expect_invalid([] { make_method("s3cg", {.lr = 0.1, .rho = 1}); }, {"[make_method]", "beta"});
+  expect_invalid([] { validate(clipped_gd(0.1, 1e-320)); }, {"[Method]", "lr / rho", "0.1"});
   expect_invalid([] { parse_short_step("short"); }, {"[parse_short_step]", "'short'", "plain"});
 }
 

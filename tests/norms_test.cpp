@@ -359,6 +359,11 @@ struct Maximizer final : NormOracle {
   std::string name() const override { return "maximizer"; }
 };
 
+TEST(NormText, HasOneScaling) {
+  expect_invalid([] { parse_norm("spectral(input, onehot)"); },
+                 {"[parse_norm]", "'input'", "'onehot'", "choose one"});
+}
+
 TEST(OwnNorm, WithTheWrongSignIsRefused) {
   const Norm norm = Custom{std::make_shared<Maximizer>()};
   Random random(3);

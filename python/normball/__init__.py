@@ -34,7 +34,12 @@ def _check_names(function: str, norm: Any, solver: Any = None) -> None:
 
 
 def _matrix(function: str, name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"[{function}] {name} is no array of numbers: {error}") from None
+    if isinstance(value, np.ma.MaskedArray):
+        raise ValueError(f"[{function}] {name} is a masked array; norms need every entry: fill it with .filled(0)")
     if array.dtype not in (np.float32, np.float64):
         raise ValueError(f"[{function}] {name} must be float32 or float64, got {array.dtype}; "
                          f"convert it with .astype(numpy.float32)")

@@ -52,8 +52,19 @@ def check_parameter(where: str, name: str, parameter: torch.Tensor) -> None:
     if parameter.is_inference():
         raise ValueError(f"[{where}] '{name}' was made in inference mode, where nothing is trained: make it outside, or "
                          f"use .clone()")
-    if any(size > 1 and stride == 0 for size, stride in zip(parameter.shape, parameter.stride())):
-        raise ValueError(f"[{where}] several elements of '{name}' are the same memory (expand): use .clone()")
+    if _overlaps_itself(parameter):
+        raise ValueError(f"[{where}] several elements of '{name}' are the same memory (expand, as_strided): use .clone()")
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether two elements are one. Where every stride steps over all smaller ones they are not; others are tried out."""
+    if tensor.numel() == 0 or tensor.is_contiguous():
+        return False
+    extent, apart = 1, True
+    for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size > 1):
+        apart = apart and stride >= extent
+        extent += stride * (size - 1)
+    return not apart and torch.arange(extent).as_strided(tensor.shape, tensor.stride()).unique().numel() < tensor.numel()
 
 
 def check_memory(where: str, name: str, parameter: torch.Tensor) -> None:
@@ -90,7 +101,7 @@ def check_state(where: str, name: str, parameter: torch.Tensor, state: Any) -> N
         got = momentum.dtype if isinstance(momentum, torch.Tensor) else type(momentum).__name__
         raise ValueError(f"[{where}] the momentum of '{name}' in the optimizer's state must be a floating-point tensor, got "
                          f"{got}")
-    if any(size > 1 and stride == 0 for size, stride in zip(momentum.shape, momentum.stride())):
+    if _overlaps_itself(momentum):
         raise ValueError(f"[{where}] several elements of the momentum of '{name}' are the same memory (expand): use .clone()")
     if momentum.shape != parameter.shape:
         raise ValueError(f"[{where}] the momentum of '{name}' is {list(momentum.shape)}, the parameter "
@@ -102,6 +113,15 @@ def _span(tensor: torch.Tensor) -> Tuple[int, int]:
     """The addresses of a dense tensor; of another the first, since views may interleave."""
     first = tensor.data_ptr()
     return first, first + (tensor.numel() * tensor.element_size() if tensor.is_contiguous() else 1)
+
+
+def check_parameters_apart(where: str, held: Sequence[Tuple[str, torch.Tensor]]) -> None:
+    """Refuses Parameters of which a part is another's memory; one that is listed twice is the same one."""
+    spans = sorted(((*_span(p), name, id(p)) for name, p in held if p.numel() > 0), key=lambda span: span[:2])
+    for (_, end, name, own), (start, _, other, its) in zip(spans, spans[1:]):
+        if start < end and own != its:
+            raise ValueError(f"[{where}] '{name}' and '{other}' are two Parameters on the same memory, each with a gradient of "
+                             f"its own; tie weights by using one Parameter in both places")
 
 
 def check_apart(where: str, held: Sequence[Tuple[str, torch.Tensor, torch.Tensor]]) -> None:

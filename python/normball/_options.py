@@ -36,7 +36,7 @@ _MOST_STEPS = 2**62
 
 def number(where: str, what: str, value: Any) -> float:
     try:
-        result = math.nan if isinstance(value, (str, bytes)) else float(value)
+        result = math.nan if isinstance(value, (str, bytes, bool)) else float(value)
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"[{where}] {what} must be a number, got {value!r}") from None
     if math.isnan(result):
@@ -134,22 +134,40 @@ def check_lr(where: str, method: _core.Method, group: Mapping[str, Any], index: 
     return lr
 
 
-def split_text(value: Any) -> Optional[str]:
+def _whole(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def _split(where: str, what: str, value: Any) -> str:
     """3, [768, 256, 256], "rows(3)" or "columns(12)" as the core reads it."""
-    if value is None or isinstance(value, str):
+    if isinstance(value, str):
         return value
     parts = value if isinstance(value, (list, tuple)) else [value]
-    return f"rows({', '.join(str(part) for part in parts)})"
+    if not parts or not all(_whole(part) for part in parts):
+        raise ValueError(f"[{where}] {what} is a number of matrices, a list of their rows or a text such as 'columns(12)', "
+                         f"got {value!r}")
+    return f"rows({', '.join(str(int(part)) for part in parts)})"
 
 
-def assignment(given: Mapping[str, Any], keys: Sequence[str] = ASSIGNED) -> _core.Assignment:
+def _batch(where: str, what: str, value: Any) -> int:
+    if not _whole(value) or abs(int(value)) > 2**31 - 1:
+        raise ValueError(f"[{where}] {what} is an integer, the number of leading dimensions, got {value!r}")
+    return int(value)
+
+
+def _norm(where: str, what: str, value: Any) -> Any:
+    if not isinstance(value, str) and not hasattr(value, "lmo"):
+        raise ValueError(f"[{where}] {what} is a name such as 'spectral' or an object with lmo(d), got {value!r}")
+    return value
+
+
+_READERS = {"norm": _norm, "role": name, "radius": number, "split": _split, "batch": _batch, "lr": number}
+
+
+def assignment(where: str, whose: str, given: Mapping[str, Any], keys: Sequence[str] = ASSIGNED) -> _core.Assignment:
     """What a group or, with the keys RULED, a rule says about its parameters."""
     said = {key: given[key] for key in keys if given.get(key) is not None}
-    try:
-        return _core.Assignment(**{**said, "split": split_text(said.get("split"))})
-    except TypeError:
-        raise ValueError(f"[normball.torch] norm and role are names (or norm an object with lmo(d)), radius is a number, "
-                         f"split a number, a list or a text, and batch an integer; got {said}") from None
+    return _core.Assignment(**{key: _READERS[key](where, f"the {key} of {whose}", value) for key, value in said.items()})
 
 
 def _is_pair(value: Any) -> bool:

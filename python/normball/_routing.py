@@ -52,9 +52,9 @@ def module_groups(where: str, model: nn.Module, prefix: str = "") -> List[Dict[s
              "kinds": [kinds[i] for i in kept]}]
 
 
-def _info(name: str, kind: str, parameter: torch.Tensor, given: Mapping[str, Any]) -> _core.ParameterInfo:
+def _info(name: str, kind: str, parameter: torch.Tensor, given: _core.Assignment) -> _core.ParameterInfo:
     return _core.ParameterInfo(name, list(parameter.shape), kind=kind, identity=parameter.data_ptr(),
-                               requires_grad=parameter.requires_grad, given=_options.assignment(given))
+                               requires_grad=parameter.requires_grad, given=given)
 
 
 def entry_lr(where: str, method: _core.Method, route: _core.Route, lr: float, first: float) -> float:
@@ -75,23 +75,18 @@ def route_groups(where: str, method: _core.Method, groups: Sequence[Mapping[str,
                  grad_clip: float = 0.0) -> _core.Routing:
     """The routes of all parameters, group by group."""
     infos = []
-    listed = []
     for index, (group, names) in enumerate(zip(groups, _options.names_of(where, groups))):
         _options.check_not_overridden(where, method, group, index)
         given = {key: group[key] for key in _options.ASSIGNED}
         if given["norm"] == "auto":  # says nothing
             given["norm"] = None
+        said = _options.assignment(where, f"group {index}", given)
         kinds = group.get("kinds") or ["unknown"] * len(names)
         for name, kind, parameter in zip(names, kinds, group["params"]):
-            infos.append(_info(name, kind, parameter, given))
-            listed.append(parameter)
+            infos.append(_info(name, kind, parameter, said))
     shared = groups[0]
-    rules = [(pattern, _options.assignment(then, _options.RULED)) for pattern, then in shared["rules"].items()]
+    rules = [(pattern, _options.assignment(where, f"the rule '{pattern}'", then, _options.RULED))
+             for pattern, then in shared["rules"].items()]
     routing = _core.route(infos, rules=rules, radii=shared["radii"], solver=shared["solver"], grad_clip=grad_clip,
                           method=method)
-    for parameter, route in zip(listed, routing.routes):
-        if route.tied_to is not None and parameter is not listed[route.tied_to]:
-            raise ValueError(f"[{where}] '{route.name}' and '{routing.routes[route.tied_to].name}' are two Parameters "
-                             f"on the same memory, each with a gradient of its own; tie weights by using one "
-                             f"Parameter in both places")
     return routing

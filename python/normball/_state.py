@@ -32,6 +32,12 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
     if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
         raise ValueError(f"[{where}] a state dict of an optimizer has 'state' and 'param_groups'; this is something else: "
                          f"load what optimizer.state_dict() gave")
+    if not isinstance(state_dict["param_groups"], (list, tuple)) or not isinstance(state_dict["state"], Mapping):
+        raise ValueError(f"[{where}] a state dict has a list of 'param_groups' and a dict 'state', got "
+                         f"{type(state_dict['param_groups']).__name__} and {type(state_dict['state']).__name__}")
+    for index, group in enumerate(state_dict["param_groups"]):
+        if not isinstance(group, Mapping) or not isinstance(group.get("params"), (list, tuple)):
+            raise ValueError(f"[{where}] the state dict's group {index} must be a dict with the list 'params'")
     groups = [dict(group) for group in state_dict["param_groups"]]
     for index, group in enumerate(groups):
         if "method" not in group:

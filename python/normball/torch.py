@@ -159,7 +159,7 @@ class NormBall(torch.optim.Optimizer):
             added = self.param_groups[index]
             lr = _options.check_lr(where, self._method(), added, index)
             added.setdefault("first_lr", lr)  # rules with an lr are relative to it
-            _options.assignment(added)
+            _options.assignment(where, f"group {index}", added)
             if self._complete:
                 self._check_entries()
         except Exception:
@@ -223,6 +223,7 @@ class NormBall(torch.optim.Optimizer):
         for (parameter, _), name in zip(owners, names):
             _gate.check_parameter(where, name, parameter)
             _gate.check_memory(where, name, parameter)
+        _gate.check_parameters_apart(where, [(name, parameter) for (parameter, _), name in zip(owners, names)])
         routes = self._routing().routes
         # A route without blocks is tied to an earlier one.
         return [Entry(parameter, route, index) for (parameter, index), route in zip(owners, routes) if route.blocks]
