@@ -297,7 +297,8 @@ class FallbackPart:
         for parameter, momentum in self._momenta:
             own = self._state.setdefault(parameter, {})
             old = own.get("momentum")
-            if old is not None and old.dtype == momentum.dtype and old.device == momentum.device:
+            fits = old is not None and old.dtype == momentum.dtype and old.device == momentum.device
+            if fits and (torch.is_inference_mode_enabled() or not old.is_inference()):
                 old.copy_(momentum)  # others may hold it
             else:
                 own["momentum"] = momentum

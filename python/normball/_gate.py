@@ -91,16 +91,26 @@ def checked_gradient(where: str, name: str, parameter: torch.Tensor) -> Optional
     return gradient.detach().resolve_conj().resolve_neg()
 
 
+def _is_dense(value: Any) -> bool:
+    return (isinstance(value, torch.Tensor) and value.is_floating_point() and value.layout == torch.strided
+            and value.device.type != "meta")
+
+
 def check_state(where: str, name: str, parameter: torch.Tensor, state: Any) -> None:
     if not isinstance(state, dict):
         raise ValueError(f"[{where}] the state of '{name}' must be a dict, got {type(state).__name__}")
+    basis = state.get("basis")
+    if basis is not None and not (isinstance(basis, (list, tuple)) and all(_is_dense(each) for each in basis)):
+        raise ValueError(f"[{where}] the basis of '{name}' in the optimizer's state must be a list of dense floating-point "
+                         f"tensors, got {type(basis).__name__}; start without it by optimizer.state[p].pop('basis')")
     if "momentum" not in state:
         return
     momentum = state["momentum"]
-    if not isinstance(momentum, torch.Tensor) or not momentum.is_floating_point():
-        got = momentum.dtype if isinstance(momentum, torch.Tensor) else type(momentum).__name__
-        raise ValueError(f"[{where}] the momentum of '{name}' in the optimizer's state must be a floating-point tensor, got "
-                         f"{got}")
+    if not _is_dense(momentum):
+        got = f"{momentum.dtype}, {momentum.layout}, {momentum.device}" if isinstance(momentum, torch.Tensor) else (
+            type(momentum).__name__)
+        raise ValueError(f"[{where}] the momentum of '{name}' in the optimizer's state must be a dense floating-point tensor, "
+                         f"got {got}")
     if _overlaps_itself(momentum):
         raise ValueError(f"[{where}] several elements of the momentum of '{name}' are the same memory (expand): use .clone()")
     if momentum.shape != parameter.shape:

@@ -293,18 +293,18 @@ class NormBall(torch.optim.Optimizer):
         s, shares = method.combine_duals([pairing for pairing, _ in prepared])
         length = method.combine_norms([length for _, length in prepared])
         if not math.isfinite(s + length):
-            name = next((row[0] for part in self._parts for row in part.layers() if not math.isfinite(row[1])), "?")
-            raise self._nonfinite(f"s = {s} is not finite: '{name}', its momentum or what its norm answers are not, or they "
+            name = next((row[0] for part in self._parts for row in part.layers() if not math.isfinite(row[1])), None)
+            raise self._nonfinite(f"s = {s} is not finite: '{name or '?'}', its momentum or what its norm answers are not, or they "
                                   f"are too large", name)
         eta = method.eta(s, length, k)
         try:
             for part, share in zip(self._parts, shares):
                 part.check(eta * share)
         except ValueError as error:
-            raise self._nonfinite(f"at s = {s:.6g}: {error}", "?") from None
+            raise self._nonfinite(f"at s = {s:.6g}: {error}", None) from None
         return s, eta, shares
 
-    def _nonfinite(self, text: str, name: str) -> NonFiniteError:
+    def _nonfinite(self, text: str, name: Optional[str]) -> NonFiniteError:
         error = NonFiniteError(f"[{type(self).__name__}] {text}")
         error.parameter = name  # type: ignore[attr-defined]
         return error
@@ -336,9 +336,10 @@ class NormBall(torch.optim.Optimizer):
                 part.apply(eta * share)
         except NonFiniteError as error:
             self._abandon()
+            name = getattr(error, "parameter", None) or self._first_nonfinite(gradients, all_of_it=True)
+            error.parameter = name  # type: ignore[attr-defined]
             if self.param_groups[0]["nonfinite"] == "error":
                 raise
-            name = getattr(error, "parameter", None) or self._first_nonfinite(gradients, all_of_it=True)
             self.report = StepReport(k, 0.0, 0.0, gamma, max(lrs), False, True, name)
             return
         except BaseException:
