@@ -113,20 +113,26 @@ std::vector<Layer> to_layers(const normball_layer* layers, size_t count, size_t 
   return result;
 }
 
-MethodOptions to_method_options(const normball_options& in) {
+Method to_method(std::string_view name, const normball_options& in) {
   const auto given = [](double value) {
     return value == 0 ? std::optional<double>() : std::optional<double>(value);
   };
-  MethodOptions options{.rho = given(in.rho),
-                        .beta = given(in.beta),
-                        .short_step = parse_short_step(in.short_step ? in.short_step : "plain")};
-  if (in.lr != 0) options.lr = in.lr;
-  if (in.alpha != 0) options.alpha = in.alpha;
-  if (in.l0 != 0 || in.l1 != 0) {
+  MethodOptions options{
+      .rho = given(in.rho), .beta = given(in.beta), .l0 = given(in.l0), .l1 = given(in.l1)};
+  if (name == "adaptive_sd" && (options.l0 || options.l1)) {
     options.l0 = in.l0;
     options.l1 = in.l1;
   }
-  return options;
+  if (in.short_step != nullptr) options.short_step = parse_short_step(in.short_step);
+  if (in.lr != 0) options.lr = in.lr;
+  if (in.alpha != 0) options.alpha = in.alpha;
+  Method method = make_method(name, options);
+  require_all_used("normball_create", name, options);
+  if (options.lr) {  // as normball_set_lr() does, also of a method that has one of its own
+    method.lr = *options.lr;
+    validate(method);
+  }
+  return method;
 }
 
 Execution to_execution(const normball_options& in) {
@@ -226,7 +232,7 @@ normball_status normball_create(const char* method, normball_dtype dtype,
     *out = nullptr;
     require(method, "normball_create", "method");
     const normball_options given = read_options(options);
-    const Method made = make_method(method, to_method_options(given));
+    const Method made = to_method(method, given);
     *out = with_type(dtype, [&](auto* type) {
       using T = std::remove_pointer_t<decltype(type)>;
       return new normball_optimizer{

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 
 #include "normball/error.h"
@@ -25,52 +26,67 @@ T need(std::string_view method, std::string_view option, const std::optional<T>&
   return *value;
 }
 
-// What a method by name reads from its options.
+// What a method by name reads from its options, and that it did.
 struct Given {
   std::string_view method;
   const MethodOptions& options;
+  bool reads_alpha = false, reads_rho = false, reads_beta = false, reads_l0 = false,
+       reads_l1 = false;
 
   Schedule lr() const { return need(method, "lr", options.lr); }
-  Schedule alpha() const { return options.alpha.value_or(1); }
-  double rho() const { return need(method, "rho", options.rho); }
-  double beta() const { return need(method, "beta", options.beta); }
-  double l0() const { return need(method, "l0", options.l0); }
-  double l1() const { return need(method, "l1", options.l1); }
+  Schedule alpha() {
+    reads_alpha = true;
+    return options.alpha.value_or(1);
+  }
+  double rho() {
+    reads_rho = true;
+    return need(method, "rho", options.rho);
+  }
+  double beta() {
+    reads_beta = true;
+    return need(method, "beta", options.beta);
+  }
+  double l0() {
+    reads_l0 = true;
+    return need(method, "l0", options.l0);
+  }
+  double l1() {
+    reads_l1 = true;
+    return need(method, "l1", options.l1);
+  }
+  ShortStepForm form() const { return options.short_step.value_or(ShortStepForm::Plain); }
   ShortStep::Variant variant() const {
-    return options.short_step == ShortStepForm::ByDiameter ? ShortStep::Variant::ByDiameter
-                                                           : ShortStep::Variant::ByNorm;
+    return form() == ShortStepForm::ByDiameter ? ShortStep::Variant::ByDiameter
+                                               : ShortStep::Variant::ByNorm;
   }
 };
 
+constexpr std::array<std::string_view, 3> short_step_names = {"plain", "norm", "diameter"};
+
 struct Entry {
   std::string_view name;
-  Method (*make)(const Given&);
+  Method (*make)(Given&);
 };
 
 constexpr std::array<Entry, 17> registry = {{
-    {"gd", [](const Given& g) { return gd(g.lr()); }},
-    {"normalized_gd", [](const Given& g) { return normalized_gd(g.lr()); }},
-    {"clipped_gd", [](const Given& g) { return clipped_gd(g.lr(), g.rho()); }},
-    {"sd", [](const Given& g) { return sd(g.lr()); }},
-    {"adaptive_sd", [](const Given& g) { return adaptive_sd(g.l0(), g.l1()); }},
-    {"ucg", [](const Given& g) { return ucg(g.lr()); }},
-    {"ggnc", [](const Given& g) { return ggnc(g.lr(), g.rho(), g.alpha()); }},
-    {"cg", [](const Given&) { return cg(); }},
-    {"s3cg",
-     [](const Given& g) { return s3cg(g.lr(), g.rho(), g.beta(), g.variant(), g.alpha()); }},
-    {"clipped_sign", [](const Given& g) { return clipped_sign(g.lr(), g.rho(), g.alpha()); }},
-    {"clipped_spectral",
-     [](const Given& g) { return clipped_spectral(g.lr(), g.rho(), g.alpha()); }},
-    {"lars", [](const Given& g) { return lars(g.lr(), g.alpha()); }},
-    {"clipped_lars", [](const Given& g) { return clipped_lars(g.lr(), g.rho(), g.alpha()); }},
-    {"scion", [](const Given& g) { return scion(g.lr(), g.alpha()); }},
-    {"unconstrained_scion", [](const Given& g) { return unconstrained_scion(g.lr(), g.alpha()); }},
-    {"clipped_scion",
-     [](const Given& g) {
-       return clipped_scion(g.lr(), g.alpha(), g.rho(), g.options.short_step);
-     }},
+    {"gd", [](Given& g) { return gd(g.lr()); }},
+    {"normalized_gd", [](Given& g) { return normalized_gd(g.lr()); }},
+    {"clipped_gd", [](Given& g) { return clipped_gd(g.lr(), g.rho()); }},
+    {"sd", [](Given& g) { return sd(g.lr()); }},
+    {"adaptive_sd", [](Given& g) { return adaptive_sd(g.l0(), g.l1()); }},
+    {"ucg", [](Given& g) { return ucg(g.lr()); }},
+    {"ggnc", [](Given& g) { return ggnc(g.lr(), g.rho(), g.alpha()); }},
+    {"cg", [](Given&) { return cg(); }},
+    {"s3cg", [](Given& g) { return s3cg(g.lr(), g.rho(), g.beta(), g.variant(), g.alpha()); }},
+    {"clipped_sign", [](Given& g) { return clipped_sign(g.lr(), g.rho(), g.alpha()); }},
+    {"clipped_spectral", [](Given& g) { return clipped_spectral(g.lr(), g.rho(), g.alpha()); }},
+    {"lars", [](Given& g) { return lars(g.lr(), g.alpha()); }},
+    {"clipped_lars", [](Given& g) { return clipped_lars(g.lr(), g.rho(), g.alpha()); }},
+    {"scion", [](Given& g) { return scion(g.lr(), g.alpha()); }},
+    {"unconstrained_scion", [](Given& g) { return unconstrained_scion(g.lr(), g.alpha()); }},
+    {"clipped_scion", [](Given& g) { return clipped_scion(g.lr(), g.alpha(), g.rho(), g.form()); }},
     {"unconstrained_clipped_scion",
-     [](const Given& g) { return unconstrained_clipped_scion(g.lr(), g.alpha(), g.rho()); }},
+     [](Given& g) { return unconstrained_clipped_scion(g.lr(), g.alpha(), g.rho()); }},
 }};
 
 constexpr auto registry_names = [] {
@@ -78,6 +94,38 @@ constexpr auto registry_names = [] {
   std::ranges::transform(registry, names.begin(), &Entry::name);
   return names;
 }();
+
+const Entry& find_entry(std::string_view name) {
+  const auto found = std::ranges::find(registry, name, &Entry::name);
+  if (found == registry.end()) {
+    detail::invalid("make_method", unknown_name("method", name, registry_names));
+  }
+  return *found;
+}
+
+// The short steps that a method by name tells apart; empty where it has none.
+std::span<const std::string_view> short_steps_of(std::string_view method) {
+  const std::span<const std::string_view> all = short_step_names;
+  if (method == "clipped_scion") return all;
+  if (method == "s3cg") return all.subspan(1);
+  if (method == "unconstrained_clipped_scion") return all.first(1);
+  return {};
+}
+
+void require_short_step(std::string_view where, std::string_view method, ShortStepForm form) {
+  const auto allowed = short_steps_of(method);
+  const std::string_view name = short_step_names[static_cast<size_t>(form)];
+  if (std::ranges::find(allowed, name) != allowed.end()) return;
+  if (allowed.empty()) {
+    detail::invalid(where, "the method '", method, "' has no short_step, got '", name,
+                    "'; 'clipped_scion' and 's3cg' have");
+  }
+  if (method == "s3cg") {
+    detail::invalid(where, "the short_step of 's3cg' is 'norm' or 'diameter', got '", name, "'");
+  }
+  detail::invalid(where, "short_step '", name, "' is for constrained methods, 'clipped_scion' and ",
+                  "'s3cg'; '", method, "' clips s itself: leave short_step out");
+}
 
 }  // namespace
 
@@ -92,6 +140,10 @@ void validate(const Method& method) {
     detail::invalid("Method", "alpha must be in (0, 1], got ", method.alpha);
   }
   if (method.radius) detail::require_positive("Method", "radius", *method.radius);
+  if (!std::isfinite(method.lr.max() / rho(method.rule))) {
+    detail::invalid("Method", "gamma = lr / rho is not finite for lr ", method.lr,
+                    " with the rule ", method.rule);
+  }
   const double longest = method.lr.max() / rho(method.rule) * max_eta(method.rule);
   if (method.constrained && longest > 1) {
     detail::invalid("Method", "a constrained method needs gamma eta <= 1 to stay in the ball; lr ",
@@ -192,24 +244,45 @@ Method unconstrained_clipped_scion(Schedule lr, Schedule alpha, double rho) {
 }
 
 Method make_method(std::string_view name, const MethodOptions& options) {
-  const auto found = std::ranges::find(registry, name, &Entry::name);
-  if (found == registry.end()) {
-    detail::invalid("make_method", unknown_name("method", name, registry_names));
-  }
-  Method method = found->make(Given{name, options});
+  Given given{name, options};
+  Method method = find_entry(name).make(given);
   validate(method);
   return method;
+}
+
+void require_all_used(std::string_view where, std::string_view name, const MethodOptions& options) {
+  Given given{name, options};
+  find_entry(name).make(given);
+  const auto check = [&](std::string_view option, bool is_read, const auto& value) {
+    if (!value || is_read) return;
+    detail::invalid(where, "the method '", name, "' has no ", option, ", got ", *value);
+  };
+  if (options.alpha != Schedule(1)) check("alpha", given.reads_alpha, options.alpha);
+  check("rho", given.reads_rho, options.rho);
+  check("beta", given.reads_beta, options.beta);
+  check("l0", given.reads_l0, options.l0);
+  check("l1", given.reads_l1, options.l1);
+  if (options.short_step) require_short_step(where, name, *options.short_step);
+}
+
+void use_solver(std::string_view where, const PolarSolver& solver, Method& method) {
+  if (!method.norm) return;
+  if (auto* spectral = std::get_if<Spectral>(&*method.norm)) {
+    spectral->solver = solver;
+  } else if (!std::holds_alternative<ExactPolar>(solver)) {
+    detail::invalid(where, "the method '", method.name, "' has the norm '", *method.norm,
+                    "', which needs no solver, got '", solver, "'");
+  }
 }
 
 std::span<const std::string_view> method_names() { return registry_names; }
 
 ShortStepForm parse_short_step(std::string_view text) {
-  constexpr std::array<std::string_view, 3> names = {"plain", "norm", "diameter"};
-  const auto found = std::ranges::find(names, text);
-  if (found == names.end()) {
-    detail::invalid("parse_short_step", unknown_name("short step", text, names));
+  const auto found = std::ranges::find(short_step_names, text);
+  if (found == short_step_names.end()) {
+    detail::invalid("parse_short_step", unknown_name("short step", text, short_step_names));
   }
-  return static_cast<ShortStepForm>(found - names.begin());
+  return static_cast<ShortStepForm>(found - short_step_names.begin());
 }
 
 }  // namespace normball

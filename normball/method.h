@@ -69,17 +69,25 @@ Method clipped_scion(Schedule lr, Schedule alpha, double rho,
 Method unconstrained_clipped_scion(Schedule lr, Schedule alpha, double rho);
 
 // The same by name, for configuration files and other languages. What a method does not use is
-// ignored; what it needs and is not given is an error.
+// ignored; what it needs and is not given is an error. s3cg has the short steps "norm", which is
+// also what "plain" means there, and "diameter".
 struct MethodOptions {
   std::optional<Schedule> lr = {};
   std::optional<Schedule> alpha = {};
   std::optional<double> rho = {};
   std::optional<double> beta = {};
   std::optional<double> l0 = {}, l1 = {};
-  ShortStepForm short_step = ShortStepForm::Plain;
+  std::optional<ShortStepForm> short_step = {};  // plain if not given
 };
 Method make_method(std::string_view name, const MethodOptions& options);
+// Throws for an option that is given and that the method ignores, so that a mistake is noticed.
+// alpha = 1 is what a method without momentum does; lr is not looked at.
+void require_all_used(std::string_view where, std::string_view name, const MethodOptions& options);
 std::span<const std::string_view> method_names();
+
+// Gives the solver to a method that is a choice of the spectral norm. One that is a choice of
+// another norm has no use for a solver: throws, unless it is the exact one, the default.
+void use_solver(std::string_view where, const PolarSolver& solver, Method& method);
 
 // "plain", "norm" or "diameter".
 ShortStepForm parse_short_step(std::string_view text);

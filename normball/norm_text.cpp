@@ -33,8 +33,15 @@ constexpr std::array<std::string_view, 13> known_names = {
 Norm parse_spectral(TextCall& call) {
   Spectral norm;
   norm.transposed = call.take_flag("transposed");
+  std::string_view chosen;
   for (const auto& [name, scale] : spectral_scales) {
-    if (call.take_flag(name)) norm.scale = scale;
+    if (!call.take_flag(name)) continue;
+    if (!chosen.empty()) {
+      detail::invalid("parse_norm", "'", chosen, "' and '", name,
+                      "' are two scalings of the spectral norm: choose one");
+    }
+    chosen = name;
+    norm.scale = scale;
   }
   norm.solver = parse_polar_solver(call.take("solver", "exact"));
   return norm;

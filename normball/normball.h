@@ -60,23 +60,26 @@ typedef struct normball_layer_report {
   double weight_norm; /* relative to the radius, before the step; with report_weight_norms */
 } normball_layer_report;
 
-/* Fill with normball_default_options() first. Zero means "not given" for the numbers. The sizes
- * tell the library which fields the program knows: structures may grow at their ends, and programs
- * compiled before go on working with the library after, and the other way round. */
+/* Fill with normball_default_options() first. Zero means "not given" for the numbers. What is given
+ * and the method does not use is refused. The sizes tell the library which fields the program
+ * knows: structures may grow at their ends, and programs compiled before go on working with the
+ * library after, and the other way round. */
 typedef struct normball_options {
   size_t struct_size;       /* sizeof(normball_options) */
   size_t layer_size;        /* sizeof(normball_layer) */
   size_t report_size;       /* sizeof(normball_report) */
   size_t layer_report_size; /* sizeof(normball_layer_report) */
 
-  double lr;    /* gamma rho: the largest step in product-norm units */
+  double lr;    /* gamma rho: the largest step in product-norm units; "cg" and "adaptive_sd" need
+                   none, and it scales their steps */
   double alpha; /* weight of the newest gradient, in (0, 1] */
   double rho;   /* clipping threshold on s */
   double beta;  /* radius, for "s3cg" */
   double l0;    /* for "adaptive_sd", where one of l0 and l1 may be zero */
   double l1;
-  const char* short_step;  /* "plain" (default), "norm" or "diameter" */
-  int threads;             /* 0: OpenMP's default; at most 4096 */
+  const char* short_step; /* of "clipped_scion": "plain" (default), "norm" or "diameter"; of "s3cg":
+                             "norm" (default) or "diameter" */
+  int threads;            /* 0: OpenMP's default; at most 4096 */
   int overwrite_gradients; /* let gradient buffers hold the directions */
   int light;               /* keep the average in the gradient buffers, and no other state */
   int skip_nonfinite;      /* report and do nothing instead of NORMBALL_NON_FINITE */
@@ -103,7 +106,10 @@ void normball_destroy(normball_optimizer* optimizer);
 
 /* One pointer a layer, to as many elements as the layer has, of the optimizer's type. A null
  * gradient leaves its layer out of the step; where all are null there is no step, and none is
- * counted. report may be null. After an error weights and state are as before. */
+ * counted. report may be null. Layers that are stepped must not share memory. After an error
+ * weights and state are as before; but with overwrite_gradients, where a solver fails or s
+ * overflows, and where an average was not finite to begin with, the averages have taken the
+ * gradients in. */
 normball_status normball_step(normball_optimizer* optimizer, void* const* weights,
                               void* const* gradients, normball_report* report);
 /* A layer in the last step. */
@@ -126,6 +132,7 @@ normball_status normball_state_count(normball_optimizer* optimizer, size_t* coun
 normball_status normball_state_buffer(normball_optimizer* optimizer, size_t index,
                                       const char** name, void** data, size_t* elements);
 normball_status normball_get_steps(const normball_optimizer* optimizer, int64_t* steps);
+/* From 0 to 2^62. */
 normball_status normball_set_steps(normball_optimizer* optimizer, int64_t steps);
 
 /* Single norms, on a dense matrix. normball_lmo refuses NaN and infinity, and its value, where not

@@ -108,6 +108,17 @@ Index direction_lengths(Geometry geometry, const Shape& shape) {
 }
 
 template <class T>
+void require_descent(const NormOracle& oracle, ConstMatrixView<T> d, ConstMatrixView<T> x) {
+  const double pairing = dot<T>(d, x);
+  constexpr double rounding = 64 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  if (pairing > 0 && pairing > rounding * l2_norm<T>(d) * l2_norm<T>(x)) {
+    detail::invalid("NormOracle::lmo", "the norm '", oracle.name(),
+                    "' returned x with <d, x> = ", pairing,
+                    "; a minimizer over a ball has <d, x> <= 0: is its minus sign missing?");
+  }
+}
+
+template <class T>
 double find_direction(const ResolvedNorm& norm, ConstMatrixView<T> d, Direction<T> direction,
                       Workspace& workspace, T* polar_state, int threads) {
   switch (norm.geometry) {
@@ -126,6 +137,7 @@ double find_direction(const ResolvedNorm& norm, ConstMatrixView<T> d, Direction<
       return dot<T>(d, direction.u);
     case Geometry::Oracle:
       norm.oracle->lmo(d, direction.u);
+      require_descent<T>(*norm.oracle, d, direction.u);
       negate(direction.u);
       return dot<T>(d, direction.u);
   }
@@ -309,6 +321,7 @@ void initialize(const Norm& norm, const Shape& shape, double radius, MatrixView<
 }
 
 #define NORMBALL_INSTANTIATE(T)                                                                  \
+  template void require_descent(const NormOracle&, ConstMatrixView<T>, ConstMatrixView<T>);      \
   template double find_direction(const ResolvedNorm&, ConstMatrixView<T>, Direction<T>,          \
                                  Workspace&, T*, int);                                           \
   template void add_direction(Geometry, ConstMatrixView<T>, const Direction<T>&, double, double, \

@@ -147,6 +147,10 @@ struct Direction {
 // The number of lengths a direction needs.
 Index direction_lengths(Geometry geometry, const Shape& shape);
 
+// Throws for a user's x = lmo(d) with ⟨d, x⟩ > 0, which no ball around 0 can give.
+template <class T>
+void require_descent(const NormOracle& oracle, ConstMatrixView<T> d, ConstMatrixView<T> x);
+
 // Fills the direction from d and returns <d, u>, the geometry's dual norm (an estimate where the
 // solver is inexact).
 template <class T>

@@ -1,6 +1,8 @@
 #include "normball/optimizer.h"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -23,6 +25,8 @@ double cost(Geometry geometry, Index rows, Index cols) {
              : size;
 }
 constexpr double worth_threads = 50e3;
+template <class T>
+constexpr auto largest = static_cast<double>(std::numeric_limits<T>::max());
 constexpr double worth_team = 5e6;  // of a single matrix
 
 void name_layers(std::vector<Layer>& layers) {
@@ -97,6 +101,7 @@ Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution exec
   shares_.resize(layers_.size());
   norms_.resize(layers_.size());
   parameters_.reserve(layers_.size());
+  targets_.reserve(3 * layers_.size());
   report_.layers.resize(layers_.size());
 }
 
@@ -141,7 +146,7 @@ const StepReport& Optimizer<T>::step(std::span<const Parameter<T>> parameters) {
   try {
     return apply(eta(report_.pairing));
   } catch (...) {
-    abandon();  // or every later step would be refused
+    revert();  // or every later step would be refused
     throw;
   }
 }
@@ -156,6 +161,7 @@ const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>> parameters
   carry_ = execution_.light ? light_carry(alpha_, alpha_at(step_ + 1)) : 0;
   bind(parameters);
   clear_report();
+  may_overflow_ = may_overflow();
   for (auto& piece : pieces_) {
     piece.finite = true;
     piece.taken = false;
@@ -229,14 +235,8 @@ const StepReport& Optimizer<T>::apply(double eta) {
     throw std::logic_error(
         detail::message("Optimizer::apply", "prepare() must find the directions first"));
   }
+  require_step(eta);
   const double step = report_.gamma * eta;
-  for (const auto& parameter : parameters_) {
-    const double own = parameter.lr_factor * step;
-    if (!(std::isfinite(own) && own >= 0) || (method_.constrained && own > 1 + 1e-12)) {
-      detail::invalid("Optimizer::apply", "gamma eta must be finite, not negative",
-                      method_.constrained ? " and at most 1" : "", ", got ", own);
-    }
-  }
   report_.eta = eta;
   report_.clipped = is_clipped(method_.rule, eta);
   report_.stalled = method_.constrained && eta == 0 && report_.pairing < 0;
@@ -247,8 +247,47 @@ const StepReport& Optimizer<T>::apply(double eta) {
 }
 
 template <class T>
+void Optimizer<T>::require_step(double eta) const {
+  for (size_t l = 0; l < parameters_.size(); ++l) {
+    if (!parameters_[l].has_gradient) continue;
+    const double own = parameters_[l].lr_factor * report_.gamma * eta;
+    if (!(std::isfinite(own) && own >= 0) || (method_.constrained && own > 1 + 1e-12)) {
+      detail::invalid("Optimizer::apply", "gamma eta must be finite, not negative",
+                      method_.constrained ? " and at most 1" : "", ", got ", own);
+    }
+    if (!(own * unit(l) <= largest<T>)) {
+      detail::invalid("Optimizer::apply", "the step of '", layers_[l].name, "' is ", own * unit(l),
+                      " long, beyond the numbers of its type: lower the lr or the radius");
+    }
+  }
+}
+
+// Whether s or the step could leave the range of their types, whatever finite numbers gradients,
+// averages and weights are. Sums of floats are in double, so it takes an extreme lr or radius.
+template <class T>
+bool Optimizer<T>::may_overflow() const {
+  double s = 0, longest = 0;
+  for (size_t l = 0; l < slots_.size(); ++l) {
+    if (!parameters_[l].has_gradient) continue;
+    const auto size = static_cast<double>(layers_[l].shape.size());
+    const double radius = slots_[l].norm.scale * slots_[l].radius;
+    s += size * largest<T> * (radius + (method_.constrained ? largest<T> : 0));
+    longest = std::max(longest, parameters_[l].lr_factor * std::max(1.0, radius));
+  }
+  if (!std::isfinite(s)) return true;
+  const double most =
+      normball::eta(method_.rule, {.pairing = s, .direction_norm = 1, .step = step_});
+  return !(report_.gamma * most * longest <= largest<T>);
+}
+
+template <class T>
 void Optimizer<T>::abandon() {
   if (prepared_ && !execution_.undoable) settled_ = false;
+  revert();
+}
+
+template <class T>
+void Optimizer<T>::revert() {
   settle();
   prepared_ = false;
 }
@@ -270,7 +309,30 @@ void Optimizer<T>::bind(std::span<const Parameter<T>> parameters) {
                       ", got ", lr);
     }
   }
+  require_apart(parameters);
   parameters_.assign(parameters.begin(), parameters.end());
+}
+
+// Threads write to all of these at once, and a momentum must outlast the weight's update.
+template <class T>
+void Optimizer<T>::require_apart(std::span<const Parameter<T>> parameters) {
+  targets_.clear();
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    const auto& parameter = parameters[l];
+    if (!parameter.has_gradient || parameter.weight.empty()) continue;
+    targets_.push_back({parameter.weight.data, l, "weight"});
+    if (execution_.external_momentum) targets_.push_back({parameter.momentum.data, l, "momentum"});
+    if (execution_.light || overwrites(l)) {
+      targets_.push_back({parameter.gradient.data, l, "gradient"});
+    }
+  }
+  std::ranges::sort(targets_, std::less{}, &Target::data);
+  const auto same = std::ranges::adjacent_find(targets_, std::equal_to{}, &Target::data);
+  if (same == targets_.end()) return;
+  const auto& next = *std::next(same);
+  detail::invalid("Optimizer::step", "the ", same->what, " of '", layers_[same->layer].name,
+                  "' and the ", next.what, " of '", layers_[next.layer].name,
+                  "' are the same memory; a step writes to both: give each its own");
 }
 
 template <class T>
@@ -320,7 +382,9 @@ double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>> parameters) 
   template const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>>); \
   template double Optimizer<T>::eta(double) const;                                 \
   template const StepReport& Optimizer<T>::apply(double);                          \
+  template void Optimizer<T>::require_step(double) const;                          \
   template void Optimizer<T>::abandon();                                           \
+  template void Optimizer<T>::revert();                                            \
   template double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>>);
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)

@@ -42,6 +42,9 @@ struct Parameter {
 
 enum class NonFinite { Throw, Skip };
 
+// Of steps_taken(), far from where counting on would overflow.
+constexpr std::int64_t max_steps = std::int64_t{1} << 62;
+
 // How a step is carried out; none of this changes what it computes.
 struct Execution {
   int threads = 0;  // 0: OpenMP's default; at most 4096. Results are the same for any number.
@@ -50,9 +53,9 @@ struct Execution {
   // No state at all: the average lives in the gradient buffer. Do not zero gradients between steps;
   // let the backward pass add to them.
   bool light = false;
-  // abandon() leaves the averages as they were before prepare(), for drivers of several optimizers
-  // of which one may fail. Layers whose direction is not stored then cost one more pass. Gradients
-  // that were overwritten are in the averages all the same.
+  // abandon() and revert() leave the averages as they were before prepare(), for drivers of several
+  // optimizers of which one may fail. Layers whose direction is not stored then cost one more pass.
+  // Gradients that were overwritten are in the averages all the same.
   bool undoable = false;
   // The averages live in Parameter::momentum and are the caller's: state() leaves them out.
   bool external_momentum = false;
@@ -104,8 +107,9 @@ class Optimizer {
   // prepare, rule, apply. One parameter for each layer, in the same order every time. Where no
   // layer has a gradient there is no step, and none is counted. After an exception the weights are
   // as before, and so is the state: a bad gradient, weights that are not finite, a user's norm or a
-  // solver that fails and lack of memory are all seen in time. Only where s overflows, or a solver
-  // fails with overwrite_gradients, every average has taken its gradient in, as after abandon().
+  // solver that fails, lack of memory, and an s or a step that overflows are all seen in time. But
+  // with overwrite_gradients, where a solver fails or s overflows, and where an average was not
+  // finite to begin with, every average has taken its gradient in, as after abandon().
   const StepReport& step(std::span<const Parameter<T>> parameters);
 
   // The two passes apart, for drivers that shard layers over machines or search along v.
@@ -114,8 +118,14 @@ class Optimizer {
   const StepReport& prepare(std::span<const Parameter<T>> parameters);
   double eta(double pairing) const;  // the rule's answer to a pairing, e.g. summed over machines
   const StepReport& apply(double eta);
+  // Throws what apply(eta) would, and changes nothing: for drivers of several optimizers.
+  void require_step(double eta) const;
   // Forgets the prepared directions; the averages keep the gradients, unless Execution::undoable.
   void abandon();
+  // The same after an error, as step() does it: the averages are as before prepare(), unless they
+  // had to take their gradients in. That is so without Execution::undoable where no step of this
+  // optimizer alone could overflow, and for gradients that were overwritten.
+  void revert();
 
   // Scales every weight outside its ball back to the sphere, W_l ← W_l min(1, r_l / ‖W_l‖_l), where
   // the product norm is the maximum (all together else). For weights that start outside, where the
@@ -167,8 +177,17 @@ class Optimizer {
     bool team = false;   // all threads work on it, one such piece after the other
   };
 
+  // What a step writes to.
+  struct Target {
+    const T* data;
+    size_t layer;
+    const char* what;
+  };
+
   void plan_pieces();
   void bind(std::span<const Parameter<T>> parameters);
+  void require_apart(std::span<const Parameter<T>> parameters);
+  bool may_overflow() const;
   void find_directions();
   // The order in which directions are found.
   enum class Stage { Stored, Overwriting, Elementwise };
@@ -197,7 +216,7 @@ class Optimizer {
   // it, or where nothing can fail any more and a second average would cost time.
   bool takes_early(size_t layer) const {
     if (execution_.light || overwrites(layer)) return !execution_.light;
-    return !execution_.undoable && !needs_buffer(slots_[layer].norm.geometry) &&
+    return !execution_.undoable && !may_overflow_ && !needs_buffer(slots_[layer].norm.geometry) &&
            !needs_direction_norm(method_.rule);
   }
 
@@ -216,13 +235,15 @@ class Optimizer {
   Execution execution_;
   std::int64_t step_ = 0;
   bool prepared_ = false;
-  bool settled_ = true;  // all averages have taken their gradients in, or none
-  double alpha_ = 1;     // of the prepared step
-  double carry_ = 0;     // likewise, in light form
+  bool settled_ = true;        // all averages have taken their gradients in, or none
+  double alpha_ = 1;           // of the prepared step
+  double carry_ = 0;           // likewise, in light form
+  bool may_overflow_ = false;  // likewise: s or the step could
 
   std::vector<Slot> slots_;
   std::vector<Piece> pieces_;
   std::vector<Parameter<T>> parameters_;
+  std::vector<Target> targets_;
   std::vector<Workspace> workspaces_;
   size_t update_scratch_ = 0;  // bytes that apply() needs in a workspace
   std::vector<double> duals_, shares_, norms_;

@@ -274,6 +274,7 @@ void Optimizer<T>::even_out_workspaces() {
   template void Optimizer<T>::settle();                                       \
   template void Optimizer<T>::move_weights(double);                           \
   template MatrixView<T> Optimizer<T>::average(size_t);                       \
+  template double Optimizer<T>::unit(size_t) const;                           \
   template void Optimizer<T>::even_out_workspaces();
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)

@@ -9,7 +9,9 @@ namespace normball {
 namespace {
 
 void require_steps(std::string_view where, std::int64_t steps) {
-  if (steps < 0) detail::invalid(where, "steps_taken must not be negative, got ", steps);
+  if (steps < 0 || steps > max_steps) {
+    detail::invalid(where, "steps_taken must be from 0 to ", max_steps, ", got ", steps);
+  }
 }
 
 }  // namespace

@@ -70,11 +70,23 @@ Quintic parse_quintic(const std::string& text) {
   return step;
 }
 
+int take_count(TextCall& call, const char* key, int otherwise) {
+  const double count = call.take_number(key, otherwise);
+  if (!(count == std::floor(count) && std::abs(count) <= 1e6)) {
+    detail::invalid("parse_polar_solver", key, " must be an integer up to 1e6, got ", count);
+  }
+  return static_cast<int>(count);
+}
+
 NewtonSchulz parse_custom(TextCall& call) {
   NewtonSchulz solver;
   solver.safety = call.take_number("safety", 1);
   for (const auto& argument : call.arguments) solver.steps.push_back(parse_quintic(argument.value));
   call.arguments.clear();
+  if (solver.steps.empty()) {
+    detail::invalid("parse_polar_solver", "'custom' needs the coefficients of its steps, such as ",
+                    "'custom(3.4445 -4.775 2.0315, 3.4445 -4.775 2.0315)'");
+  }
   return solver;
 }
 
@@ -136,12 +148,11 @@ PolarSolver parse_polar_solver(std::string_view text) {
   } else if (call.name == "svd") {
     solver = SvdPolar{};
   } else if (call.name == "power") {
-    solver = PowerIteration{static_cast<Index>(call.take_number("rank", 8))};
+    solver = PowerIteration{take_count(call, "rank", 8)};
   } else if (std::ranges::find(names, call.name) != names.end()) {
     const bool gram = call.take_flag("gram"), rescale = call.take_flag("rescale_rows");
-    auto iteration = call.name == "custom"
-                         ? parse_custom(call)
-                         : newton_schulz(call.name, static_cast<int>(call.take_number("steps", 0)));
+    auto iteration = call.name == "custom" ? parse_custom(call)
+                                           : newton_schulz(call.name, take_count(call, "steps", 0));
     iteration.gram = gram;
     iteration.rescale_rows = rescale;
     solver = iteration;

@@ -94,8 +94,10 @@ Tensor power_iteration(const PowerIteration& solver, const Tensor& matrix, const
 Tensor oracle_direction(const NormOracle& oracle, const Tensor& d) {
   const auto in = d.to(::torch::kCPU, ::torch::kFloat64).contiguous();
   const auto out = ::torch::zeros_like(in);
-  oracle.lmo(ConstMatrixView<double>(in.data_ptr<double>(), in.size(0), in.size(1)),
-             MatrixView<double>(out.data_ptr<double>(), in.size(0), in.size(1)));
+  const ConstMatrixView<double> from(in.data_ptr<double>(), in.size(0), in.size(1));
+  const MatrixView<double> to(out.data_ptr<double>(), in.size(0), in.size(1));
+  oracle.lmo(from, to);
+  require_descent<double>(oracle, from, to);
   return out.neg().to(d.device(), d.scalar_type());
 }
 

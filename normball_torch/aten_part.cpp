@@ -1,4 +1,5 @@
 // Any other device, type or memory layout: the loop of Algorithms 3 and 4 in tensor operations.
+#include <limits>
 #include <map>
 
 #include "normball/error.h"
@@ -86,6 +87,19 @@ class AtenPart final : public Part {
       throw;
     }
     return report_;
+  }
+
+  void check(double eta) const override {
+    for (const auto& piece : pieces_) {
+      const double length = report_.gamma * eta * piece.member->lr_factor * piece.unit();
+      const double most = piece.weight.scalar_type() == ::torch::kFloat64
+                              ? std::numeric_limits<double>::max()
+                              : std::numeric_limits<float>::max();
+      if (length <= most) continue;
+      normball::detail::invalid("NormBall::step", "the step of '", piece.member->route->name,
+                                "' is ", length, " long, beyond the numbers of its type: lower ",
+                                "the lr or the radius");
+    }
   }
 
   void apply(double eta) override {

@@ -13,6 +13,7 @@ void NormBall::save(::torch::serialize::OutputArchive& archive) const {
   }
   ::torch::optim::serialize<NormBallParamState, NormBallOptions>(archive, *this);
   archive.write("steps", ::torch::IValue(steps_));
+  archive.write("first_lrs", ::torch::IValue(first_lrs_));
 }
 
 // On an error nothing has changed. Options are the program's: LibTorch 2 would replace them by what
@@ -21,7 +22,8 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
   constexpr auto here = "NormBall::load";
   check_groups();
   ::torch::IValue steps;
-  if (!archive.try_read("steps", steps) || !steps.isInt() || steps.toInt() < 0) {
+  if (!archive.try_read("steps", steps) || !steps.isInt() || steps.toInt() < 0 ||
+      steps.toInt() > max_steps) {
     normball::detail::invalid(here, "this file has no count of steps: it is not the state of an ",
                               "optimizer of this library, but perhaps of another or of a model");
   }
@@ -59,6 +61,11 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
     throw;
   }
   steps_ = steps.toInt();
+  ::torch::IValue first_lrs;  // files of before have none
+  if (archive.try_read("first_lrs", first_lrs) && first_lrs.isDoubleList() &&
+      first_lrs.toDoubleVector().size() == first_lrs_.size()) {
+    first_lrs_ = first_lrs.toDoubleVector();
+  }
   plan_.reset();  // it points into the state of before
 }
 

@@ -54,6 +54,8 @@ class CorePart final : public Part {
     return optimizer_.prepare(parameters_);
   }
 
+  void check(double eta) const override { optimizer_.require_step(eta); }
+
   void apply(double eta) override {
     optimizer_.apply(eta);
     for (const auto& member : members_) {
@@ -64,7 +66,7 @@ class CorePart final : public Part {
   }
 
   void abandon() override {
-    optimizer_.abandon();
+    optimizer_.revert();
     gradients_.clear();
   }
 
@@ -87,7 +89,6 @@ class CorePart final : public Part {
 
   static Execution external(Execution execution) {
     execution.external_momentum = true;
-    execution.undoable = true;  // another part, or the sum of all, may fail after this one
     return execution;
   }
 

@@ -59,6 +59,7 @@ NormBall::NormBall(std::vector<OptimizerParamGroup> groups, std::string_view met
   auto& common = static_cast<NormBallOptions&>(*defaults_);
   common.names().clear();
   common.kinds().clear();
+  make_routes();  // what is wrong with them should be known now
 }
 
 NormBall::NormBall(std::vector<Tensor> parameters, std::string_view method,
@@ -73,7 +74,11 @@ NormBall::NormBall(const ::torch::OrderedDict<std::string, Tensor>& parameters,
 
 NormBall::NormBall(const ::torch::nn::Module& module, std::string_view method,
                    const NormBallOptions& defaults)
-    : NormBall(std::vector<OptimizerParamGroup>{group_of(module, defaults)}, method, defaults) {}
+    : NormBall(std::vector<OptimizerParamGroup>{group_of(module, defaults)}, method, defaults) {
+  if (param_groups_[0].params().empty()) {
+    normball::detail::invalid(where, "the module '", module.name(), "' has no parameters");
+  }
+}
 
 NormBall::NormBall(NormBall&&) noexcept = default;
 NormBall::~NormBall() = default;
@@ -239,6 +244,28 @@ void NormBall::step_with_gradients() {
   warn_of_a_stall(plan);
 }
 
+// A rule's lr keeps its ratio to the group's.
+double NormBall::lr_of(const Plan& plan, size_t group, const Route& route) {
+  double own = group_options(group).get_lr();
+  if (route.lr) {
+    const double first = first_lrs_[group];
+    if (first == 0) {
+      normball::detail::invalid(where, "a rule gives '", route.name, "' the lr ", *route.lr,
+                                ", which follows its group's; that started at 0, so there is no ",
+                                "ratio to keep");
+    }
+    own *= *route.lr / first;
+  }
+  if (!std::isfinite(own)) {
+    normball::detail::invalid(where, "the lr of '", route.name, "' must be finite, got ", own);
+  }
+  if (plan.method.constrained && own > 1) {
+    normball::detail::invalid(where, "the lr of '", route.name,
+                              "' must be at most 1 where constrained, got ", own);
+  }
+  return own;
+}
+
 // Every member's lr as a factor of the largest of the groups', which is returned.
 double NormBall::set_lrs(Plan& plan) {
   double lr = 0;
@@ -251,20 +278,7 @@ double NormBall::set_lrs(Plan& plan) {
     lr = std::max(lr, own);
   }
   plan.for_each_member([&](Member& member) {
-    double own = group_options(member.group).get_lr();
-    if (const auto& by_rule = member.route->lr) {
-      const double first = first_lrs_[member.group];
-      if (first == 0) {
-        normball::detail::invalid("NormBall::step", "a rule gives '", member.route->name,
-                                  "' the lr ", *by_rule, ", which follows its group's; that ",
-                                  "started at 0, so there is no ratio to keep");
-      }
-      own *= *by_rule / first;
-    }
-    if (plan.method.constrained && own > 1) {
-      normball::detail::invalid("NormBall::step", "the lr of '", member.route->name,
-                                "' must be at most 1 where constrained, got ", own);
-    }
+    const double own = lr_of(plan, member.group, *member.route);
     member.lr_factor = lr == 0 ? 1 : own / lr;
   });
   return lr;
@@ -298,13 +312,15 @@ void NormBall::combine(Plan& plan) {
           {.pairing = report.pairing, .direction_norm = report.direction_norm, .step = steps_});
   report.clipped = is_clipped(plan.method.rule, report.eta);
   report.stalled = plan.method.constrained && report.eta == 0 && report.pairing < 0;
-  if (!std::isfinite(report.pairing) || !std::isfinite(report.gamma * report.eta)) {
-    if (!whole().skip_nonfinite().value_or(false)) {
-      throw NonFiniteError(normball::detail::message("NormBall::step", "s = ", report.pairing,
-                                                     " and the step ", report.gamma * report.eta,
-                                                     " are not finite; nothing was changed"));
+  try {
+    if (!std::isfinite(report.pairing)) {
+      normball::detail::invalid("NormBall::step", "it is not finite");
     }
-    return skip(plan, report);
+    for (size_t p = 0; p < plan.parts.size(); ++p) plan.parts[p]->check(report.eta * shares[p]);
+  } catch (const std::invalid_argument& error) {
+    if (whole().skip_nonfinite().value_or(false)) return skip(plan, report);
+    throw NonFiniteError(normball::detail::message("NormBall::step", "at s = ", report.pairing,
+                                                   ": ", error.what(), "; nothing was changed"));
   }
   report.layers.assign(plan.layer_count, {});
   for (size_t p = 0; p < plan.parts.size(); ++p) {

@@ -19,7 +19,7 @@ namespace normball::optim {
 
 // s and η are of all groups together. Contiguous CPU tensors of float32 or float64 are updated in
 // place by the core; all others by tensor operations (float32 for 16-bit types). Parameters are
-// routed to norms at the first step, and again when a group or its options change.
+// routed to norms when the optimizer is made, and again when a group or its options change.
 class NormBall : public ::torch::optim::Optimizer {
  public:
   // `method` as in method_names(): "ggnc", "clipped_sign", ...
@@ -81,12 +81,14 @@ class NormBall : public ::torch::optim::Optimizer {
   void take_aliases(size_t group);
   Plan& plan();
   bool is_current() const;
+  std::unique_ptr<Plan> make_routes();
   std::unique_ptr<Plan> make_plan();
   void find_states() const;
   NormBallParamState* find_state(const ::torch::Tensor& parameter) const;
   NormBallParamState& state_of(const ::torch::Tensor& parameter);
 
   void step_with_gradients();
+  double lr_of(const Plan& plan, size_t group, const Route& route);
   double set_lrs(Plan& plan);
   void combine(Plan& plan);
   void skip(Plan& plan, const StepReport& because);

@@ -1,6 +1,8 @@
 // What all parts share: the gate, and tensors in the form that a step needs.
 #include "normball_torch/part.h"
 
+#include <algorithm>
+
 #include "normball/error.h"
 
 namespace normball::optim {
@@ -21,6 +23,30 @@ std::vector<Layer> layers_of(const std::vector<Member>& members) {
   return layers;
 }
 
+namespace {
+
+// Whether two entries are one. Where every stride steps over all smaller ones they are not; other
+// strides are tried out.
+bool overlaps_itself(const Tensor& tensor) {
+  std::vector<std::pair<int64_t, int64_t>> dimensions;  // stride, size
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.size(i) == 0) return false;
+    if (tensor.size(i) > 1) dimensions.emplace_back(tensor.stride(i), tensor.size(i));
+  }
+  std::ranges::sort(dimensions);
+  int64_t extent = 1;
+  bool apart = true;
+  for (const auto& [stride, size] : dimensions) {
+    apart = apart && stride >= extent;
+    extent += stride * (size - 1);
+  }
+  if (apart) return false;
+  const auto places = ::torch::arange(extent).as_strided(tensor.sizes(), tensor.strides());
+  return std::get<0>(::torch::_unique2(places)).numel() < tensor.numel();
+}
+
+}  // namespace
+
 void require_supported(const std::string& name, const Tensor& tensor) {
   constexpr auto here = "NormBall";
   if (!tensor.defined()) {
@@ -33,12 +59,10 @@ void require_supported(const std::string& name, const Tensor& tensor) {
     normball::detail::invalid(here, "'", name, "' has the type ", tensor.scalar_type(),
                               "; parameters must be real floating-point numbers");
   }
-  for (int64_t i = 0; i < tensor.dim(); ++i) {
-    if (tensor.size(i) > 1 && tensor.stride(i) == 0) {
-      normball::detail::invalid(here, "'", name, "' (", tensor.sizes(),
-                                ") is an expanded view whose entries share memory; use ",
-                                "contiguous() or the tensor that was expanded");
-    }
+  if (overlaps_itself(tensor)) {
+    normball::detail::invalid(here, "'", name, "' (", tensor.sizes(),
+                              ") is an expanded or strided view whose entries share memory; use ",
+                              "contiguous() or the tensor that it is a view of");
   }
 }
 

@@ -31,6 +31,8 @@ class Part {
   // one of apply() and abandon() follows. The report's layers are those of the members, in order.
   virtual void set_lr(double lr) = 0;
   virtual const StepReport& prepare() = 0;
+  // Throws std::invalid_argument for an η that apply() could not do; changes nothing.
+  virtual void check(double eta) const = 0;
   virtual void apply(double eta) = 0;
   virtual void abandon() = 0;
   // The bases of power iteration into the members' states.
@@ -59,7 +61,7 @@ void require_supported(const std::string& name, const ::torch::Tensor& tensor);
 // A matrix of a plain tensor.
 ::torch::Tensor block_view(const ::torch::Tensor& tensor, const Block& block);
 
-// T is float or double.
+// T is float or double. The execution is undoable where another part may fail after this one.
 template <class T>
 std::unique_ptr<Part> make_core_part(std::vector<Member> members, const Method& method,
                                      const Execution& execution, int64_t steps);

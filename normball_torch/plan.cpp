@@ -25,20 +25,39 @@ class Listing {
     info.identity = tensor.data_ptr();
     info.requires_grad = tensor.requires_grad();
     info.given = given;
-    if (info.identity != nullptr) {
-      const auto entry = std::pair<const void*, std::string>(tensor.unsafeGetTensorImpl(), name);
-      const auto [found, is_new] = memory_.emplace(info.identity, entry);
-      if (!is_new && found->second.first != entry.first) {
-        normball::detail::invalid("NormBall", "'", found->second.second, "' and '", name,
-                                  "' share memory but not their gradient: tie weights by using ",
-                                  "one tensor");
-      }
-    }
+    if (info.identity != nullptr) require_apart(tensor, name);
     infos.push_back(std::move(info));
   }
 
  private:
-  std::map<const void*, std::pair<const void*, std::string>> memory_;  // data -> tensor, name
+  struct Holder {
+    const void* tensor;
+    const char* end;  // of dense memory; views that are not may interleave
+    std::string name;
+  };
+
+  void require_apart(const Tensor& tensor, const std::string& name) {
+    const auto* const begin = static_cast<const char*>(tensor.data_ptr());
+    const auto bytes = tensor.is_contiguous() ? static_cast<size_t>(tensor.nbytes()) : 1;
+    const Holder own{tensor.unsafeGetTensorImpl(), begin + bytes, name};
+    const auto [at, is_new] = memory_.emplace(begin, own);
+    const auto fail = [](const Holder& a, const Holder& b) {
+      normball::detail::invalid("NormBall", "'", a.name, "' and '", b.name,
+                                "' share memory but not their gradient: tie weights by using ",
+                                "one tensor");
+    };
+    if (!is_new) {
+      if (at->second.tensor != own.tensor) fail(at->second, own);
+      return;
+    }
+    if (at != memory_.begin() && std::prev(at)->second.end > begin)
+      fail(std::prev(at)->second, own);
+    if (std::next(at) != memory_.end() && std::next(at)->first < own.end) {
+      fail(own, std::next(at)->second);
+    }
+  }
+
+  std::map<const char*, Holder> memory_;  // by its begin
 };
 
 // Groups of several modules may repeat names: then the later group's get its index in front.
@@ -97,7 +116,8 @@ void NormBall::Plan::abandon() {
   for (const auto& part : parts) part->abandon();
 }
 
-std::unique_ptr<NormBall::Plan> NormBall::make_plan() {
+// The routes, without a look at the state.
+std::unique_ptr<NormBall::Plan> NormBall::make_routes() {
   auto next = std::make_unique<Plan>();
   next->method = make();
   Listing listing;
@@ -126,7 +146,14 @@ std::unique_ptr<NormBall::Plan> NormBall::make_plan() {
     add(alias.tensor, alias.group, in_group(alias.group, alias.name), alias.kind);
   }
   next->routing = route(listing.infos, routing_options(whole(), next->method));
+  for (size_t i = 0; i < next->entries.size(); ++i) {
+    lr_of(*next, next->entries[i].group, next->routing.routes[i]);
+  }
+  return next;
+}
 
+std::unique_ptr<NormBall::Plan> NormBall::make_plan() {
+  auto next = make_routes();
   std::vector<Member> float_members, double_members, aten_members;
   for (size_t i = 0; i < next->entries.size(); ++i) {
     const Route& route = next->routing.routes[i];
@@ -144,9 +171,13 @@ std::unique_ptr<NormBall::Plan> NormBall::make_plan() {
                                                                 : double_members;
     members.push_back(std::move(member));
   }
+  const int parts = static_cast<int>(!float_members.empty()) +
+                    static_cast<int>(!double_members.empty()) +
+                    static_cast<int>(!aten_members.empty());
   const Execution execution{
       .threads = static_cast<int>(whole().threads().value_or(0)),
       .overwrite_gradients = whole().overwrite_gradients().value_or(false),
+      .undoable = parts > 1,  // after one part's directions another's may fail
       .nonfinite = whole().skip_nonfinite().value_or(false) ? NonFinite::Skip : NonFinite::Throw};
   const auto add_part = [&](std::vector<Member>& members, auto make_part) {
     if (members.empty()) return;

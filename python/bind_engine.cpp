@@ -32,11 +32,12 @@ template <class T>
 class Engine {
  public:
   Engine(const Method& method, std::vector<Route> routes, int threads, bool overwrite_gradients,
-         bool weight_norms)
+         bool weight_norms, bool undoable)
       : routes_(std::move(routes)),
         optimizer_(method, layers_of(routes_),
                    {.threads = threads,
                     .overwrite_gradients = overwrite_gradients,
+                    .undoable = undoable,
                     .external_momentum = true,
                     .report_weight_norms = weight_norms}) {}
 
@@ -73,7 +74,9 @@ class Engine {
     optimizer_.apply(eta);
   }
 
-  void abandon() { optimizer_.abandon(); }
+  void require_step(double eta) const { optimizer_.require_step(eta); }
+
+  void revert() { optimizer_.revert(); }
 
   // (name, pairing, dual norm, weight norm) of each layer in the step last prepared.
   std::vector<std::tuple<std::string, double, double, double>> layers() const {
@@ -115,13 +118,15 @@ class Engine {
 template <class T>
 void bind_type(py::module_& module, const char* name) {
   py::class_<Engine<T>>(module, name)
-      .def(py::init<const Method&, std::vector<Route>, int, bool, bool>(), py::arg("method"),
+      .def(py::init<const Method&, std::vector<Route>, int, bool, bool, bool>(), py::arg("method"),
            py::arg("routes"), py::kw_only(), py::arg("threads") = 0,
-           py::arg("overwrite_gradients") = false, py::arg("weight_norms") = false)
+           py::arg("overwrite_gradients") = false, py::arg("weight_norms") = false,
+           py::arg("undoable") = false)
       .def("prepare", &Engine<T>::prepare, py::arg("tensors"))
       .def("set_method", &Engine<T>::set_method, py::arg("method"))
       .def("apply", &Engine<T>::apply, py::arg("eta"))
-      .def("abandon", &Engine<T>::abandon)
+      .def("require_step", &Engine<T>::require_step, py::arg("eta"))
+      .def("revert", &Engine<T>::revert)
       .def("layers", &Engine<T>::layers)
       .def("bases", &Engine<T>::bases)
       .def("load_bases", &Engine<T>::load_bases, py::arg("arrays"));

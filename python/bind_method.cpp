@@ -11,17 +11,18 @@ namespace {
 
 namespace py = pybind11;
 
-// lr stays 1 here: every parameter brings its group's lr as its lr factor.
-Method method_by_name(const std::string& name, double alpha, std::optional<double> rho,
-                      std::optional<double> beta, std::optional<double> l0,
-                      std::optional<double> l1, const std::string& short_step) {
-  return make_method(name, {.lr = 1,
-                            .alpha = alpha,
-                            .rho = rho,
-                            .beta = beta,
-                            .l0 = l0,
-                            .l1 = l1,
-                            .short_step = parse_short_step(short_step)});
+// lr stays 1 here: every parameter brings its group's lr as its lr factor. What is given must be
+// used by the method. The solver is that of its own spectral norm, or routing's.
+Method method_by_name(const std::string& where, const std::string& name, double alpha,
+                      std::optional<double> rho, std::optional<double> beta,
+                      std::optional<double> l0, std::optional<double> l1,
+                      const std::optional<std::string>& short_step, const std::string& solver) {
+  MethodOptions options{.lr = 1, .alpha = alpha, .rho = rho, .beta = beta, .l0 = l0, .l1 = l1};
+  if (short_step) options.short_step = parse_short_step(*short_step);
+  Method method = make_method(name, options);
+  require_all_used(where, name, options);
+  use_solver(where, parse_polar_solver(solver), method);
+  return method;
 }
 
 // Throws the core's error where the method cannot take this lr.
@@ -72,9 +73,10 @@ void bind_method(py::module_& module) {
             return combine_norms(m.combination, norms);
           },
           py::arg("norms"));
-  module.def("make_method", &method_by_name, py::arg("name"), py::kw_only(), py::arg("alpha") = 1.0,
-             py::arg("rho") = py::none(), py::arg("beta") = py::none(), py::arg("l0") = py::none(),
-             py::arg("l1") = py::none(), py::arg("short_step") = "plain");
+  module.def("make_method", &method_by_name, py::arg("where"), py::arg("name"), py::kw_only(),
+             py::arg("alpha") = 1.0, py::arg("rho") = py::none(), py::arg("beta") = py::none(),
+             py::arg("l0") = py::none(), py::arg("l1") = py::none(),
+             py::arg("short_step") = py::none(), py::arg("solver") = "exact");
   module.def("method_names", [] {
     const auto names = method_names();
     return std::vector<std::string>(names.begin(), names.end());

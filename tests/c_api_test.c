@@ -136,7 +136,7 @@ static void test_clipped_scion_is_its_formula(void) {
 
 static void test_other_methods_by_name(void) {
   const normball_layer layer = {.dimensions = three, .rank = 1, .norm = "euclidean", .radius = 1};
-  normball_options options = options_of(0.5, 0);
+  normball_options options = options_of(0, 0);
   options.l0 = 1;
   options.l1 = 1;
   normball_optimizer* optimizer = create("adaptive_sd", NORMBALL_F64, &layer, 1, &options);
@@ -154,7 +154,7 @@ static void test_other_methods_by_name(void) {
   CHECK(near(x[0], -0.6, 1e-14) && x[1] == 0 && near(x[2], -0.8, 1e-14));
   normball_destroy(optimizer);
 
-  options.rho = 1;
+  options = options_of(0.5, 1);
   options.beta = 2;
   options.short_step = "diameter";
   memset(x, 0, sizeof x);
@@ -213,7 +213,8 @@ static void test_set_alpha_and_rho(void) {
   CHECK(report.pairing == 1.5 && report.gamma == 0.125); /* neither was changed */
   normball_destroy(optimizer);
 
-  optimizer = create("scion", NORMBALL_F64, &layer, 1, &options);
+  const normball_options unclipped = options_of(0.5, 0);
+  optimizer = create("scion", NORMBALL_F64, &layer, 1, &unclipped);
   CHECK_INVALID(normball_set_rho(optimizer, 2), "the rule 'normalized' does not clip");
   CHECK(normball_step(optimizer, weights, gradients, &report) == NORMBALL_OK);
   CHECK(report.eta == 1 && report.clipped == 0);
@@ -324,7 +325,7 @@ static void test_structures_may_grow(void) {
 
 static void test_a_step_without_gradients_is_none(void) {
   const normball_layer layer = {.dimensions = three, .rank = 1, .norm = "sign", .radius = 1};
-  const normball_options options = options_of(0.5, 1);
+  const normball_options options = options_of(0.5, 0);
   normball_optimizer* optimizer = create("scion", NORMBALL_F32, &layer, 1, &options);
   float x[] = {1, 1, 1};
   void *weights[] = {x}, *gradients[] = {NULL};
@@ -467,7 +468,8 @@ static void test_restored_state_continues_bit_for_bit(void) {
   take_steps(second, saved_w, saved_b, 3, 6);
   CHECK(memcmp(w, saved_w, sizeof w) == 0);
   CHECK(memcmp(b, saved_b, sizeof b) == 0);
-  CHECK_INVALID(normball_set_steps(second, -1), "steps_taken must not be negative, got -1");
+  CHECK_INVALID(normball_set_steps(second, -1),
+                "steps_taken must be from 0 to 4611686018427387904, got -1");
   CHECK(normball_get_steps(second, &steps) == NORMBALL_OK && steps == 6);
   normball_destroy(first);
   normball_destroy(second);
@@ -519,7 +521,7 @@ static void test_a_non_finite_gradient_changes_nothing(void) {
 /* Finite gradients whose dual norm overflows: steepest descent has no step to take. */
 static void test_an_overflow_does_not_end_the_optimizer(void) {
   const normball_layer layer = {.dimensions = three, .rank = 1, .norm = "sign", .radius = 1};
-  const normball_options options = options_of(0.5, 1);
+  const normball_options options = options_of(0.5, 0);
   normball_optimizer* optimizer = create("sd", NORMBALL_F64, &layer, 1, &options);
   double x[] = {1, 2, 3}, g[] = {DBL_MAX, DBL_MAX, DBL_MAX};
   void* weights[] = {x};
@@ -610,6 +612,145 @@ static void test_create_refuses(void) {
   CHECK_INVALID(normball_create("adaptive_sd", NORMBALL_F32, &good, 1, &options, &out),
                 "'adaptive_sd' needs l");
   CHECK(out == NULL);
+}
+
+/* What each method reads beside lr: r(ho), a(lpha), b(eta), l(0 and 1), s(hort_step). */
+static void test_create_refuses_what_the_method_ignores(void) {
+  static const struct {
+    const char *method, *reads;
+  } methods[] = {{"gd", ""},
+                 {"normalized_gd", ""},
+                 {"clipped_gd", "r"},
+                 {"sd", ""},
+                 {"adaptive_sd", "l"},
+                 {"ucg", ""},
+                 {"ggnc", "ra"},
+                 {"cg", ""},
+                 {"s3cg", "rabs"},
+                 {"clipped_sign", "ra"},
+                 {"clipped_spectral", "ra"},
+                 {"lars", "a"},
+                 {"clipped_lars", "ra"},
+                 {"scion", "a"},
+                 {"unconstrained_scion", "a"},
+                 {"clipped_scion", "ras"},
+                 {"unconstrained_clipped_scion", "ra"}};
+  const normball_layer layer = matrix_layer(two_by_three, "sign");
+  for (size_t m = 0; m < sizeof methods / sizeof *methods; ++m) {
+    const char* const reads = methods[m].reads;
+    normball_options good;
+    normball_default_options(&good);
+    good.lr = 0.5;
+    if (strchr(reads, 'r')) good.rho = 2;
+    if (strchr(reads, 'a')) good.alpha = 0.5;
+    if (strchr(reads, 'b')) good.beta = 3;
+    if (strchr(reads, 'l')) good.l0 = 1;
+    if (strchr(reads, 's')) good.short_step = "diameter";
+    normball_destroy(create(methods[m].method, NORMBALL_F32, &layer, 1, &good));
+    normball_optimizer* out = NULL;
+    for (const char* option = "rablms"; *option; ++option) {
+      if (strchr(reads, *option) || (*option == 'm' && strchr(reads, 'l'))) continue;
+      normball_options bad = good;
+      const char* text = "has no rho, got 2";
+      if (*option == 'r') bad.rho = 2;
+      if (*option == 'a') bad.alpha = 0.5, text = "has no alpha, got 0.5";
+      if (*option == 'b') bad.beta = 3, text = "has no beta, got 3";
+      if (*option == 'l') bad.l0 = 4, text = "has no l0, got 4";
+      if (*option == 'm') bad.l1 = 5, text = "has no l1, got 5";
+      if (*option == 's') bad.short_step = "norm", text = "short_step";
+      CHECK_INVALID(normball_create(methods[m].method, NORMBALL_F32, &layer, 1, &bad, &out), text);
+    }
+    good.alpha = strchr(reads, 'a') ? 0.5 : 1; /* what it does anyway */
+    normball_destroy(create(methods[m].method, NORMBALL_F32, &layer, 1, &good));
+  }
+  normball_options plain = options_of(0.5, 1);
+  plain.beta = 2;
+  plain.short_step = "plain";
+  normball_optimizer* out = NULL;
+  CHECK_INVALID(normball_create("s3cg", NORMBALL_F32, &layer, 1, &plain, &out),
+                "short_step of 's3cg' is 'norm' or 'diameter', got 'plain'");
+  plain.beta = 0;
+  CHECK_INVALID(normball_create("scion", NORMBALL_F32, &layer, 1, &plain, &out), "no rho");
+}
+
+/* The lr of a method that has one of its own scales its steps, given now or later. */
+static void test_lr_scales_open_loop_steps(void) {
+  const normball_layer layer = {.dimensions = three, .rank = 1, .norm = "sign", .radius = 2};
+  const double lrs[] = {0, 1, 0.25};
+  for (int i = 0; i < 3; ++i) {
+    for (int later = 0; later < 2; ++later) {
+      const normball_options options = options_of(later ? 0 : lrs[i], 0);
+      normball_optimizer* optimizer = create("cg", NORMBALL_F64, &layer, 1, &options);
+      if (later && lrs[i] != 0) CHECK(normball_set_lr(optimizer, lrs[i]) == NORMBALL_OK);
+      double x[] = {1, 1, 1}, g[] = {1, -1, 2};
+      void *weights[] = {x}, *gradients[] = {g};
+      CHECK(normball_step(optimizer, weights, gradients, NULL) == NORMBALL_OK);
+      const double step = lrs[i] == 0 ? 1 : lrs[i]; /* times 2 / (k + 2) = 1 */
+      CHECK(near(x[0], 1 - step * (1 + 2), 1e-15) && near(x[1], 1 - step * (1 - 2), 1e-15));
+      normball_destroy(optimizer);
+    }
+  }
+}
+
+static void test_layers_do_not_share_memory(void) {
+  const normball_layer layers[] = {
+      {.name = "a", .dimensions = three, .rank = 1, .norm = "sign", .radius = 1},
+      {.name = "b", .dimensions = three, .rank = 1, .norm = "sign", .radius = 1}};
+  const normball_options options = options_of(0.5, 1);
+  normball_optimizer* optimizer = create("ggnc", NORMBALL_F32, layers, 2, &options);
+  float x[] = {1, 1, 1}, g[] = {1, 1, 1};
+  void *weights[] = {x, x}, *gradients[] = {g, g}, *one[] = {g, NULL};
+  CHECK_INVALID(normball_step(optimizer, weights, gradients, NULL),
+                "the weight of 'a' and the weight of 'b' are the same memory");
+  CHECK(x[0] == 1 && x[2] == 1);
+  CHECK(normball_step(optimizer, weights, one, NULL) == NORMBALL_OK); /* stepped once */
+  CHECK(x[0] != 1);
+  normball_destroy(optimizer);
+}
+
+static void test_steps_have_a_range(void) {
+  const normball_layer layer = {.dimensions = three, .rank = 1, .norm = "sign", .radius = 1};
+  const normball_options options = options_of(0.5, 1);
+  normball_optimizer* optimizer = create("ggnc", NORMBALL_F32, &layer, 1, &options);
+  int64_t steps = 0;
+  CHECK_INVALID(normball_set_steps(optimizer, INT64_MAX), "from 0 to 4611686018427387904");
+  CHECK_INVALID(normball_set_steps(optimizer, -1), "got -1");
+  CHECK(normball_set_steps(optimizer, (int64_t)1 << 62) == NORMBALL_OK);
+  float x[] = {1, 1, 1}, g[] = {1, 1, 1};
+  void *weights[] = {x}, *gradients[] = {g};
+  CHECK(normball_step(optimizer, weights, gradients, NULL) == NORMBALL_OK);
+  CHECK(normball_get_steps(optimizer, &steps) == NORMBALL_OK);
+  CHECK(steps == ((int64_t)1 << 62) + 1);
+  normball_destroy(optimizer);
+}
+
+/* s, or lr times s, beyond the numbers there are: weights and momentum are as before. */
+static void test_an_overflow_leaves_weights_and_state(void) {
+  const char* const norms[] = {"sign", "row", "col", "euclidean", "spectral"};
+  for (int n = 0; n < 5; ++n) {
+    for (int step = 0; step < 2; ++step) {
+      const normball_layer layer = matrix_layer(two_by_three, norms[n]);
+      normball_options options = options_of(step ? 1e300 : 0.5, step ? 0 : 1);
+      if (!step) options.alpha = 0.5;
+      normball_optimizer* optimizer =
+          create(step ? "sd" : "ggnc", NORMBALL_F64, &layer, 1, &options);
+      double x[] = {1, 1, 1, 1, 1, 1}, g[] = {1e-305, 2e-305, 0, 0, -1e-305, 1e-305};
+      void *weights[] = {x}, *gradients[] = {g}, *data = NULL;
+      size_t elements = 0;
+      CHECK(normball_step(optimizer, weights, gradients, NULL) == NORMBALL_OK);
+      CHECK(normball_state_buffer(optimizer, 0, NULL, &data, &elements) == NORMBALL_OK);
+      double x_before[6], momentum_before[6];
+      memcpy(x_before, x, sizeof x);
+      memcpy(momentum_before, data, sizeof momentum_before);
+      for (int i = 0; i < 6; ++i) g[i] = step ? 1e20 : (i % 2 ? 1.7e308 : -1.7e308);
+      CHECK(normball_step(optimizer, weights, gradients, NULL) != NORMBALL_OK);
+      CHECK(memcmp(x, x_before, sizeof x) == 0);
+      CHECK(memcmp(data, momentum_before, sizeof momentum_before) == 0);
+      for (int i = 0; i < 6; ++i) g[i] = 1e-305 * i;
+      CHECK(normball_step(optimizer, weights, gradients, NULL) == NORMBALL_OK);
+      normball_destroy(optimizer);
+    }
+  }
 }
 
 static void test_steps_and_state_refuse_null(void) {
@@ -728,6 +869,11 @@ int main(void) {
   test_a_non_finite_gradient_changes_nothing();
   test_an_overflow_does_not_end_the_optimizer();
   test_create_refuses();
+  test_create_refuses_what_the_method_ignores();
+  test_lr_scales_open_loop_steps();
+  test_layers_do_not_share_memory();
+  test_steps_have_a_range();
+  test_an_overflow_leaves_weights_and_state();
   test_steps_and_state_refuse_null();
   test_single_norms();
   test_norms_of_what_is_not_finite();

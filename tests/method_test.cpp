@@ -190,6 +190,77 @@ TEST(MakeMethod, ComposesWhatTheNamedFunctionsDo) {
   EXPECT_EQ(parse_short_step("diameter"), ShortStepForm::ByDiameter);
 }
 
+// What is refused as unused is what, changed, changes nothing.
+TEST(RequireAllUsed, RefusesWhatHasNoEffect) {
+  const MethodOptions needed{.lr = 0.1, .rho = 3, .beta = 2, .l0 = 1, .l1 = 1};
+  const auto described = [](std::string_view name, const MethodOptions& options) {
+    const Method method = make_method(name, options);
+    return to_string(method.rule) + to_string(method.alpha) + to_string(method.lr) +
+           std::to_string(method.radius.value_or(0));
+  };
+  const std::vector<std::function<void(MethodOptions&)>> changes = {
+      [](MethodOptions& o) { o.alpha = 0.5; },
+      [](MethodOptions& o) { o.rho = 5; },
+      [](MethodOptions& o) { o.beta = 5; },
+      [](MethodOptions& o) { o.l0 = 5; },
+      [](MethodOptions& o) { o.l1 = 5; },
+      [](MethodOptions& o) { o.short_step = ShortStepForm::ByDiameter; }};
+  for (const auto name : method_names()) {
+    // Only what the method needs.
+    MethodOptions own{.lr = 0.1};
+    for (const auto member :
+         {&MethodOptions::rho, &MethodOptions::beta, &MethodOptions::l0, &MethodOptions::l1}) {
+      MethodOptions without = needed;
+      without.*member = {};
+      try {
+        make_method(name, without);
+      } catch (const std::invalid_argument&) {
+        own.*member = needed.*member;
+      }
+    }
+    EXPECT_NO_THROW(require_all_used("test", name, own)) << name;
+    for (size_t i = 0; i < changes.size(); ++i) {
+      MethodOptions changed = own;
+      changes[i](changed);
+      bool accepted = true;
+      try {
+        require_all_used("test", name, changed);
+      } catch (const std::invalid_argument& error) {
+        EXPECT_TRUE(std::string(error.what()).starts_with("[test]")) << error.what();
+        accepted = false;
+      }
+      EXPECT_EQ(accepted, described(name, own) != described(name, changed)) << name << ' ' << i;
+    }
+  }
+  const auto with_form = [](std::string_view name, ShortStepForm form) {
+    MethodOptions options{.lr = 0.1, .rho = 3, .short_step = form};
+    if (name == "s3cg") options.beta = 2;
+    require_all_used("test", name, options);
+  };
+  EXPECT_NO_THROW(with_form("unconstrained_clipped_scion", ShortStepForm::Plain));
+  expect_invalid([&] { with_form("unconstrained_clipped_scion", ShortStepForm::ByNorm); },
+                 {"[test]", "short_step 'norm'", "constrained", "leave short_step out"});
+  expect_invalid([&] { with_form("s3cg", ShortStepForm::Plain); },
+                 {"[test]", "'s3cg'", "'norm' or 'diameter'", "'plain'"});
+  expect_invalid([&] { with_form("ggnc", ShortStepForm::Plain); }, {"'ggnc' has no short_step"});
+}
+
+TEST(UseSolver, IsForSpectralNorms) {
+  const PolarSolver muon = parse_polar_solver("muon");
+  for (const auto name : method_names()) {
+    Method method = make_method(name, {.lr = 0.1, .rho = 3, .beta = 2, .l0 = 1, .l1 = 1});
+    if (method.norm && !std::holds_alternative<Spectral>(*method.norm)) {
+      EXPECT_NO_THROW(use_solver("test", ExactPolar{}, method));
+      expect_invalid([&] { use_solver("test", muon, method); },
+                     {"[test]", "'" + std::string(name) + "'", "needs no solver", "muon"});
+      continue;
+    }
+    use_solver("test", muon, method);
+    if (!method.norm) continue;  // routing gives it to the layers
+    EXPECT_EQ(std::get<Spectral>(*method.norm).solver, muon) << name;
+  }
+}
+
 TEST(MakeMethodErrors, SayWhatIsMissingOrUnknown) {
   expect_invalid([] { make_method("clipped_cion", {}); },
                  {"[make_method]", "'clipped_cion'", "did you mean 'clipped_scion'", "lars"});
@@ -197,6 +268,7 @@ TEST(MakeMethodErrors, SayWhatIsMissingOrUnknown) {
                  {"[make_method]", "'clipped_scion'", "rho"});
   expect_invalid([] { make_method("scion", {}); }, {"[make_method]", "lr"});
   expect_invalid([] { make_method("s3cg", {.lr = 0.1, .rho = 1}); }, {"[make_method]", "beta"});
+  expect_invalid([] { validate(clipped_gd(0.1, 1e-320)); }, {"[Method]", "lr / rho", "0.1"});
   expect_invalid([] { parse_short_step("short"); }, {"[parse_short_step]", "'short'", "plain"});
 }
 

@@ -328,12 +328,21 @@ TEST(Misuse, OfTheCInterface) {
     }
     normball_options options;
     normball_default_options(&options);
+    const auto names = method_names();
+    const std::string method(rarely(random) ? "none" : names[random.below(names.size())]);
+    const auto has = [&](const char* part) { return method.find(part) != std::string::npos; };
+    const bool clips = has("clipped") || method == "ggnc" || method == "s3cg";
+    const bool averages = (clips && method != "clipped_gd") || has("lars") || has("scion");
+    // What the method does not use is refused: now and then.
+    const auto given = [&](bool used, double usual) {
+      return used != rarely(random) ? any_number(random, usual) : 0;
+    };
     options.lr = any_number(random, 0.1);
-    options.alpha = any_number(random, 0.5);
-    options.rho = any_number(random, 1);
-    options.beta = any_number(random, 1);
-    options.l0 = any_number(random, 1);
-    options.l1 = any_number(random, 1);
+    options.alpha = given(averages, 0.5);
+    options.rho = given(clips, 1);
+    options.beta = given(method == "s3cg", 1);
+    options.l0 = given(method == "adaptive_sd", 1);
+    options.l1 = given(method == "adaptive_sd", 1);
     options.threads = any_threads(random);
     options.light = rarely(random);
     options.overwrite_gradients = rarely(random);
@@ -344,8 +353,6 @@ TEST(Misuse, OfTheCInterface) {
     if (rarely(random)) options.struct_size = any<size_t>(random, {0, 8});
     if (rarely(random)) options.layer_size = any<size_t>(random, {0, 8, SIZE_MAX});
     if (rarely(random)) options.report_size = any<size_t>(random, {0, 8, SIZE_MAX});
-    const auto names = method_names();
-    const std::string method(rarely(random) ? "none" : names[random.below(names.size())]);
     normball_optimizer* optimizer = nullptr;
     status = normball_create(rarely(random) ? nullptr : method.c_str(),
                              rarely(random) ? 9 : NORMBALL_F64, layers.data(), count,
@@ -368,7 +375,8 @@ TEST(Misuse, OfTheCInterface) {
       status = normball_set_lr(optimizer, any_number(random, 0.1));
       status = normball_set_alpha(optimizer, any_number(random, 0.1));
       status = normball_set_rho(optimizer, any_number(random, 0.1));
-      status = normball_set_steps(optimizer, static_cast<std::int64_t>(random.below(4)) - 1);
+      status = normball_set_steps(
+          optimizer, any<std::int64_t>(random, {-1, 0, 1, 2, INT64_MAX, std::int64_t{1} << 62}));
       status = normball_get_steps(optimizer, rarely(random) ? nullptr : &steps);
       status = normball_scale_into_balls(optimizer, rarely(random) ? nullptr : w.data(), nullptr);
     }

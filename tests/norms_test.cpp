@@ -348,6 +348,36 @@ TEST(Norms, AUsersNormNeedsOnlyItsLmo) {
   expect_invalid([&] { normball::norm(norm, u.view()); }, {"[NormOracle::norm]", "nuclear"});
 }
 
+// A user who forgot the minus sign.
+struct Maximizer final : NormOracle {
+  using NormOracle::lmo;
+  void lmo(ConstMatrixView<double> d, MatrixView<double> out) const override {
+    for (Index i = 0; i < d.rows; ++i) {
+      for (Index j = 0; j < d.cols; ++j) out(i, j) = d(i, j) > 0 ? 1 : d(i, j) < 0 ? -1 : 0;
+    }
+  }
+  std::string name() const override { return "maximizer"; }
+};
+
+TEST(NormText, HasOneScaling) {
+  expect_invalid([] { parse_norm("spectral(input, onehot)"); },
+                 {"[parse_norm]", "'input'", "'onehot'", "choose one"});
+}
+
+TEST(OwnNorm, WithTheWrongSignIsRefused) {
+  const Norm norm = Custom{std::make_shared<Maximizer>()};
+  Random random(3);
+  auto d = gaussian<double>(4, 5, random);
+  auto f = gaussian<float>(4, 5, random);
+  Matrix<double> out(4, 5);
+  Matrix<float> out_f(4, 5);
+  expect_invalid([&] { lmo(norm, d.view(), out.view()); },
+                 {"[NormOracle::lmo]", "'maximizer'", "minus sign"});
+  expect_invalid([&] { lmo(norm, f.view(), out_f.view()); }, {"'maximizer'", "minus sign"});
+  d.data.assign(d.data.size(), 0.0);
+  EXPECT_EQ(lmo(norm, d.view(), out.view()), 0);
+}
+
 // A user's norm that would say 1 of anything.
 struct AlwaysOne final : NormOracle {
   void lmo(ConstMatrixView<double>, MatrixView<double> out) const override {

@@ -596,6 +596,93 @@ TEST(AllOrNothing, WeightsThatAreNotFinite) {
   }
 }
 
+// Finite gradients whose s, or lr times s, has no number.
+TEST(AllOrNothing, WhatOverflows) {
+  for (const auto& method :
+       {unconstrained_clipped_scion(0.1, 0.3, 20), clipped_scion(0.1, 0.3, 5),
+        Method{.rule = Steepest{}, .lr = 1e305, .alpha = 0.3},
+        Method{.rule = Steepest{}, .lr = 1e305, .alpha = 0.3, .norm = Euclidean{}}}) {
+    const bool in_s = !std::holds_alternative<Steepest>(method.rule);
+    for (const auto& execution : every_execution()) {
+      if (execution.overwrite_gradients) continue;
+      for (const size_t l : {size_t{0}, size_t{2}, size_t{3}, size_t{4}}) {
+        Fragile model(method, execution, false);
+        model.optimizer.set_lr(0.1);
+        model.new_gradients();
+        model.optimizer.step(model.parameters());
+        model.optimizer.set_lr(method.lr);
+        model.new_gradients();
+        const auto gradients = model.net.gradients;
+        if (in_s) {
+          for (auto& entry : model.net.gradients[l].data) entry = entry > 0 ? 1.5e308 : -1.5e308;
+        } else {
+          for (auto& entry : model.net.gradients[l].data) entry *= 1e10;
+        }
+        const auto before = model.snapshot();
+        EXPECT_ANY_THROW(model.optimizer.step(model.parameters())) << method.name << l;
+        EXPECT_TRUE(model.snapshot() == before) << to_string(method.rule) << ' ' << l;
+        model.net.gradients = gradients;
+        model.optimizer.set_lr(0.1);
+        EXPECT_NO_THROW(model.optimizer.step(model.parameters()));
+      }
+    }
+  }
+}
+
+// Sums of floats are in double; the step itself must fit a float.
+TEST(AllOrNothing, AStepBeyondFloats) {
+  std::vector<float> weight = {1, 2, 3}, gradient = {1, -1, 2}, momentum = {4, 5, 6};
+  const auto weight_before = weight, momentum_before = momentum;
+  const std::vector<Layer> layers = {
+      {.name = "w", .shape = {.rows = 1, .cols = 3}, .norm = Sign{.unit = true}, .radius = 1}};
+  const std::vector<Parameter<float>> parameters = {{.weight = {weight.data(), 1, 3},
+                                                     .gradient = {gradient.data(), 1, 3},
+                                                     .momentum = {momentum.data(), 1, 3}}};
+  for (const Method& method :
+       {unconstrained_scion(1e39, 0.5), Method{.rule = Steepest{}, .lr = 1e38, .alpha = 0.5}}) {
+    Optimizer<float> optimizer(method, layers, {.external_momentum = true});
+    expect_invalid([&] { optimizer.step(parameters); },
+                   {"[Optimizer::apply]", "the step of 'w'", "lower the lr"});
+    EXPECT_EQ(weight, weight_before);
+    EXPECT_EQ(momentum, momentum_before);
+    EXPECT_EQ(optimizer.steps_taken(), 0);
+    optimizer.set_lr(0.5);
+    optimizer.step(parameters);
+    EXPECT_NE(weight, weight_before);
+    weight = weight_before;
+    momentum = momentum_before;
+  }
+}
+
+TEST(OptimizerErrors, NameMemoryThatIsShared) {
+  std::vector<double> a(6, 1.0), b(6, 1.0), g(6, 1.0), h(6, 1.0), d(6), e(6);
+  const std::vector<Layer> layers = {{.name = "a", .shape = {.rows = 2, .cols = 3}},
+                                     {.name = "b", .shape = {.rows = 2, .cols = 3}}};
+  const auto view = [](std::vector<double>& x) { return MatrixView<double>(x.data(), 2, 3); };
+  const auto expect = [&](Execution execution, std::vector<double>& w,
+                          std::vector<double>& gradient, std::vector<double>& m,
+                          const std::vector<std::string>& parts) {
+    Optimizer<double> optimizer(unconstrained_scion(0.1, 0.5), layers, execution);
+    const std::vector<Parameter<double>> parameters = {
+        {.weight = view(a), .gradient = view(g), .momentum = view(d)},
+        {.weight = view(w), .gradient = view(gradient), .momentum = view(m)}};
+    if (parts.empty()) {
+      EXPECT_NO_THROW(optimizer.step(parameters));
+    } else {
+      expect_invalid([&] { optimizer.step(parameters); }, parts);
+    }
+  };
+  const Execution external{.external_momentum = true};
+  expect(external, b, h, e, {});
+  expect(external, b, g, e, {});  // read alone
+  expect(external, b, b, e, {});  // the gradient of ‖x‖²/2
+  expect(external, a, h, e, {"[Optimizer::step]", "weight of 'a'", "weight of 'b'"});
+  expect(external, b, h, b, {"weight of 'b'", "momentum of 'b'"});
+  expect(external, b, h, d, {"momentum of 'a'", "momentum of 'b'"});
+  expect({.light = true}, b, g, e, {"gradient of 'a'", "gradient of 'b'"});
+  expect({.overwrite_gradients = true}, b, b, e, {"weight of 'b'", "gradient of 'b'"});
+}
+
 // Momenta of the caller's are not the optimizer's to trust.
 TEST(AllOrNothing, MomentaThatAreNotFinite) {
   for (const bool overwrite : {false, true}) {

@@ -35,7 +35,12 @@ def _check_names(function: str, norm: Any, solver: Any = None) -> None:
 
 
 def _matrix(function: str, name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"[{function}] {name} is no array of numbers: {error}") from None
+    if isinstance(value, np.ma.MaskedArray):
+        raise ValueError(f"[{function}] {name} is a masked array; norms need every entry: fill it with .filled(0)")
     if array.dtype not in (np.float32, np.float64):
         raise ValueError(f"[{function}] {name} must be float32 or float64, got {array.dtype}; "
                          f"convert it with .astype(numpy.float32)")
@@ -77,11 +82,18 @@ def dual_norm(d: npt.ArrayLike, norm: str = "auto") -> float:
 def initialize(shape: Union[int, Sequence[int]], norm: str = "auto", radius: float = 1.0, seed: int = 0,
                dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
     """A random weight with ||x|| = radius: semi-orthogonal, normalized Gaussian or random signs. Vectors are 0."""
-    if np.dtype(dtype) not in (np.float32, np.float64):
-        raise ValueError(f"[initialize] dtype must be float32 or float64, got {np.dtype(dtype)}")
+    try:
+        wanted = np.dtype(dtype)
+    except TypeError:
+        wanted = None
+    if wanted not in (np.float32, np.float64):
+        raise ValueError(f"[initialize] dtype must be float32 or float64, got {dtype!r}")
     _check_names("initialize", norm)
     if isinstance(radius, (str, bytes)):
         raise ValueError(f"[initialize] radius must be a number, got {radius!r}")
+    sizes = shape if isinstance(shape, (list, tuple, np.ndarray)) else [shape]
+    if any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0 for n in sizes):
+        raise ValueError(f"[initialize] shape must be an integer or several, none negative, got {shape!r}")
     x = np.empty(shape, dtype)
     _core.initialize(x, norm, float(radius), checked_seed("initialize", seed))
     return x

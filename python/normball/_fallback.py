@@ -48,9 +48,6 @@ def polar(d: torch.Tensor, solver: str) -> torch.Tensor:
         return torch.zeros_like(d)
     iteration, damping = _core.newton_schulz(solver), _core.damping(solver)
     if iteration is None:
-        if solver not in ("exact", "svd") and damping is None:
-            raise ValueError(f"[normball.torch] the solver '{solver}' needs contiguous float32 or float64 tensors on the "
-                             f"CPU; here there are 'exact', 'damped', 'svd' and the Newton-Schulz solvers")
         u, sigma, vh = torch.linalg.svd(x, full_matrices=False)
         if damping is not None:
             return (u * (sigma / torch.hypot(sigma, damping * sigma[0]))) @ vh
@@ -69,6 +66,17 @@ def polar(d: torch.Tensor, solver: str) -> torch.Tensor:
     return x
 
 
+def check_solver(where: str, entry: Entry) -> None:
+    """Refuses a solver that torch operations do not have."""
+    for block in entry.route.blocks if entry.route.python_norm is None else ():
+        geometry, _, solver = _core.resolve(entry.route.norm, block.shape)
+        known = solver in ("exact", "svd") or _core.newton_schulz(solver) is not None or _core.damping(solver) is not None
+        if geometry == "operator" and not known:
+            raise ValueError(f"[{where}] the solver '{solver}' of '{entry.route.name}' needs contiguous float32 or float64 "
+                             f"tensors on the CPU and the core; in torch operations there are 'exact', 'damped', 'svd' and "
+                             f"the Newton-Schulz solvers")
+
+
 @dataclass
 class _Layer:
     """One matrix of a parameter: its norm is geometry / scale, its step lr."""
@@ -81,6 +89,7 @@ class _Layer:
     w: torch.Tensor
     u: torch.Tensor  # -lmo of the geometry
     python_norm: Optional[PythonNorm] = None
+    pairing: Optional[torch.Tensor] = None  # <d, u> of a user's norm
     unit: float = 0.0  # u times this is -r lmo(d)
 
     def norm(self, x: torch.Tensor, needed: bool) -> torch.Tensor:
@@ -140,6 +149,15 @@ class PythonNorm:
                              f"'{self._parameter}', got {got}")
         u = -x.detach().to(d.device, d.dtype).reshape(d.shape)
         return u, self._number(self._norm.dual_norm(given), d) if hasattr(self._norm, "dual_norm") else _pairing(d, u)
+
+    def check(self, d: torch.Tensor, u: torch.Tensor, pairing: float, dual: float) -> None:
+        """Refuses what no ball around 0 can give."""
+        eps = 64 * torch.finfo(d.dtype).eps
+        if pairing < 0 and -pairing > eps * float(torch.linalg.vector_norm(d) * torch.linalg.vector_norm(u)):
+            raise ValueError(f"[{self._where}.lmo] returned x with <d, x> = {-pairing:.6g} for '{self._parameter}'; a "
+                             f"minimizer over a ball has <d, x> <= 0: is its minus sign missing?")
+        if dual < 0 and hasattr(self._norm, "dual_norm"):
+            raise ValueError(f"[{self._where}.dual_norm] must not be negative, got {dual:.6g} for '{self._parameter}'")
 
     def norm(self, x: torch.Tensor, needed: bool) -> torch.Tensor:
         if hasattr(self._norm, "norm"):
@@ -218,7 +236,8 @@ class FallbackPart:
             w = weight.view(-1)[block.offset:].as_strided(size, stride)
             u, dual = direction(geometry, solver, d) if python_norm is None else python_norm.direction(d)
             self._duals.append(dual * (scale * route.radius))
-            layers.append(_Layer(block.name, lr, route.radius, geometry, scale, d, w, u, python_norm))
+            pairing = None if python_norm is None else _pairing(d, u)
+            layers.append(_Layer(block.name, lr, route.radius, geometry, scale, d, w, u, python_norm, pairing))
         return layers
 
     def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lrs: Sequence[float],
@@ -232,6 +251,7 @@ class FallbackPart:
             if gradient is not None:
                 self._live += self._layers(index, gradient, lr)
         duals = _numbers(self._duals)
+        self._check_own_norms(duals)
         total, shares = method.combine_duals(duals)
         weight_pairings = [0.0] * len(self._live)
         if method.constrained:
@@ -255,15 +275,30 @@ class FallbackPart:
                                                     for layer in self._live]))
         return sum(weight_pairings) + total, length
 
+    def _check_own_norms(self, duals: Sequence[float]) -> None:
+        own = [(layer, dual) for layer, dual in zip(self._live, duals) if layer.python_norm is not None]
+        for (layer, dual), pairing in zip(own, _numbers([layer.pairing for layer, _ in own if layer.pairing is not None])):
+            if layer.python_norm is not None:
+                layer.python_norm.check(layer.d, layer.u, pairing, dual)
+
     def set_method(self, method: _core.Method) -> None:
         self._method = method
+
+    def check(self, eta: float) -> None:
+        """Raises ValueError for an eta that apply() could not do."""
+        for layer in self._live:
+            length = eta / self._method.rho * layer.lr * layer.unit
+            if not length <= torch.finfo(layer.w.dtype).max:
+                raise ValueError(f"the step of '{layer.name}' is {length:.6g} long, beyond the numbers of its type: lower the "
+                                 f"lr or the radius")
 
     def apply(self, eta: float) -> None:
         """d <- alpha g + (1 - alpha) d, W <- W - gamma eta v"""
         for parameter, momentum in self._momenta:
             own = self._state.setdefault(parameter, {})
             old = own.get("momentum")
-            if old is not None and old.dtype == momentum.dtype and old.device == momentum.device:
+            fits = old is not None and old.dtype == momentum.dtype and old.device == momentum.device
+            if fits and (torch.is_inference_mode_enabled() or not old.is_inference()):
                 old.copy_(momentum)  # others may hold it
             else:
                 own["momentum"] = momentum

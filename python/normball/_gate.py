@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Optional
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -52,8 +52,19 @@ def check_parameter(where: str, name: str, parameter: torch.Tensor) -> None:
     if parameter.is_inference():
         raise ValueError(f"[{where}] '{name}' was made in inference mode, where nothing is trained: make it outside, or "
                          f"use .clone()")
-    if any(size > 1 and stride == 0 for size, stride in zip(parameter.shape, parameter.stride())):
-        raise ValueError(f"[{where}] several elements of '{name}' are the same memory (expand): use .clone()")
+    if _overlaps_itself(parameter):
+        raise ValueError(f"[{where}] several elements of '{name}' are the same memory (expand, as_strided): use .clone()")
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether two elements are one. Where every stride steps over all smaller ones they are not; others are tried out."""
+    if tensor.numel() == 0 or tensor.is_contiguous():
+        return False
+    extent, apart = 1, True
+    for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size > 1):
+        apart = apart and stride >= extent
+        extent += stride * (size - 1)
+    return not apart and torch.arange(extent).as_strided(tensor.shape, tensor.stride()).unique().numel() < tensor.numel()
 
 
 def check_memory(where: str, name: str, parameter: torch.Tensor) -> None:
@@ -80,17 +91,58 @@ def checked_gradient(where: str, name: str, parameter: torch.Tensor) -> Optional
     return gradient.detach().resolve_conj().resolve_neg()
 
 
+def _is_dense(value: Any) -> bool:
+    return (isinstance(value, torch.Tensor) and value.is_floating_point() and value.layout == torch.strided
+            and value.device.type != "meta")
+
+
 def check_state(where: str, name: str, parameter: torch.Tensor, state: Any) -> None:
     if not isinstance(state, dict):
         raise ValueError(f"[{where}] the state of '{name}' must be a dict, got {type(state).__name__}")
+    basis = state.get("basis")
+    if basis is not None and not (isinstance(basis, (list, tuple)) and all(_is_dense(each) for each in basis)):
+        raise ValueError(f"[{where}] the basis of '{name}' in the optimizer's state must be a list of dense floating-point "
+                         f"tensors, got {type(basis).__name__}; start without it by optimizer.state[p].pop('basis')")
     if "momentum" not in state:
         return
     momentum = state["momentum"]
-    if not isinstance(momentum, torch.Tensor) or not momentum.is_floating_point():
-        got = momentum.dtype if isinstance(momentum, torch.Tensor) else type(momentum).__name__
-        raise ValueError(f"[{where}] the momentum of '{name}' in the optimizer's state must be a floating-point tensor, got "
-                         f"{got}")
+    if not _is_dense(momentum):
+        got = f"{momentum.dtype}, {momentum.layout}, {momentum.device}" if isinstance(momentum, torch.Tensor) else (
+            type(momentum).__name__)
+        raise ValueError(f"[{where}] the momentum of '{name}' in the optimizer's state must be a dense floating-point tensor, "
+                         f"got {got}")
+    if _overlaps_itself(momentum):
+        raise ValueError(f"[{where}] several elements of the momentum of '{name}' are the same memory (expand): use .clone()")
     if momentum.shape != parameter.shape:
         raise ValueError(f"[{where}] the momentum of '{name}' is {list(momentum.shape)}, the parameter "
                          f"{list(parameter.shape)}, whose data was replaced: give optimizer.state[p]['momentum'] the new "
                          f"shape, or start without it by optimizer.state.pop(p)")
+
+
+def _span(tensor: torch.Tensor) -> Tuple[int, int]:
+    """The addresses of a dense tensor; of another the first, since views may interleave."""
+    first = tensor.data_ptr()
+    return first, first + (tensor.numel() * tensor.element_size() if tensor.is_contiguous() else 1)
+
+
+def check_parameters_apart(where: str, held: Sequence[Tuple[str, torch.Tensor]]) -> None:
+    """Refuses Parameters of which a part is another's memory; one that is listed twice is the same one."""
+    spans = sorted(((*_span(p), name, id(p)) for name, p in held if p.numel() > 0), key=lambda span: span[:2])
+    for (_, end, name, own), (start, _, other, its) in zip(spans, spans[1:]):
+        if start < end and own != its:
+            raise ValueError(f"[{where}] '{name}' and '{other}' are two Parameters on the same memory, each with a gradient of "
+                             f"its own; tie weights by using one Parameter in both places")
+
+
+def check_apart(where: str, held: Sequence[Tuple[str, torch.Tensor, torch.Tensor]]) -> None:
+    """Refuses a momentum that lies on a parameter or on another momentum: a step writes to all of them."""
+    spans: List[Tuple[int, int, str, bool]] = []
+    for name, parameter, momentum in held:
+        if parameter.numel() > 0:
+            spans.append((*_span(parameter), f"'{name}' itself", False))
+            spans.append((*_span(momentum), f"the momentum of '{name}'", True))
+    spans.sort()
+    for (_, end, what, is_momentum), (start, _, other, other_is_momentum) in zip(spans, spans[1:]):
+        if start < end and (is_momentum or other_is_momentum):
+            raise ValueError(f"[{where}] {what} and {other} share memory; a step writes to both: give "
+                             f"optimizer.state[p]['momentum'] a tensor of its own, such as a .clone()")

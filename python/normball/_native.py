@@ -53,7 +53,7 @@ class NativePart:
     """A step of the core on the given parameters, all of one dtype."""
 
     def __init__(self, method: _core.Method, entries: Sequence[Entry], threads: int, overwrite_gradients: bool,
-                 weight_norms: bool) -> None:
+                 weight_norms: bool, undoable: bool) -> None:
         self.entries = list(entries)
         self._kept: List[torch.Tensor] = []
         self._new: List[Dict[str, Any]] = []  # states to which this step gave a momentum
@@ -61,7 +61,7 @@ class NativePart:
         dtype = self.entries[0].parameter.dtype
         engine = _core.Engine32 if dtype == torch.float32 else _core.Engine64
         self._engine = engine(method, [entry.route for entry in self.entries], threads=threads,
-                              overwrite_gradients=overwrite_gradients, weight_norms=weight_norms)
+                              overwrite_gradients=overwrite_gradients, weight_norms=weight_norms, undoable=undoable)
         bases = self._engine.bases()
         # The core's own memory, by parameter: it is what state[p]["basis"] holds.
         self._bases = {}
@@ -114,6 +114,10 @@ class NativePart:
     def set_method(self, method: _core.Method) -> None:
         self._engine.set_method(method)
 
+    def check(self, eta: float) -> None:
+        """Raises ValueError for an eta that apply() would refuse."""
+        self._engine.require_step(eta)
+
     def apply(self, eta: float) -> None:
         """W <- W - gamma eta v"""
         for entry, has_gradient in zip(self.entries, self._moved):
@@ -124,7 +128,7 @@ class NativePart:
         self._new.clear()
 
     def abandon(self) -> None:
-        self._engine.abandon()
+        self._engine.revert()
         self._kept.clear()
         for own in self._new:
             own.pop("momentum", None)

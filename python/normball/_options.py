@@ -15,7 +15,7 @@ SHARED = ("method", "alpha", "rho", "beta", "l0", "l1", "short_step", "maximize"
           "solver", "step")
 # Of these, what a schedule may change without new routes and buffers.
 NUMBERS = ("alpha", "rho", "l0", "l1", "short_step")
-OWN = ("lr", "norm", "role", "radius", "split", "batch")
+OWN = ("lr", "first_lr", "norm", "role", "radius", "split", "batch")
 # One for each parameter, where the user or a module gave them.
 DESCRIBING = ("param_names", "kinds")
 # What torch and its schedulers keep in groups.
@@ -24,15 +24,18 @@ _NOT_HERE = {
     "weight_decay": "there is none: constrained=True draws the weights into balls of your radii, which bounds them",
     "momentum": "it is alpha here, for the whole optimizer: momentum 0.9 is alpha=0.1",
     "betas": "momentum is alpha here, for the whole optimizer: a beta of 0.9 is alpha=0.1",
+    "constrained": "it is part of a method's name: 'scion', 'clipped_scion', 's3cg' and 'cg' are constrained, the others "
+                   "are not",
 }
 ASSIGNED = ("norm", "role", "radius", "split", "batch")
 RULED = ASSIGNED + ("lr",)
 _METHOD_OPTIONS = ("rho", "beta", "l0", "l1")
+_MOST_STEPS = 2**62
 
 
 def number(where: str, what: str, value: Any) -> float:
     try:
-        result = math.nan if isinstance(value, (str, bytes)) else float(value)
+        result = math.nan if isinstance(value, (str, bytes, bool)) else float(value)
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"[{where}] {what} must be a number, got {value!r}") from None
     if math.isnan(result):
@@ -40,46 +43,55 @@ def number(where: str, what: str, value: Any) -> float:
     return result
 
 
+def boolean(where: str, what: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"[{where}] {what} must be True or False, got {value!r}")
+    return value
+
+
+def name(where: str, what: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"[{where}] {what} is a name, got {value!r}")
+    return value
+
+
 def make_method(where: str, options: Mapping[str, Any]) -> _core.Method:
-    """The method of these shared options, with the core's checks."""
-    for key in ("method", "short_step"):
-        if not isinstance(options[key], str):
-            raise ValueError(f"[{where}] {key} is a name, got {options[key]!r}")
+    """The method of these shared options, with the core's checks: what it would ignore is refused, too."""
     given = {key: None if options[key] is None else number(where, key, options[key]) for key in _METHOD_OPTIONS}
-    alpha = number(where, "alpha", options["alpha"])
-    return _core.make_method(options["method"], alpha=alpha, short_step=options["short_step"], **given)
+    if options["short_step"] is not None:
+        given["short_step"] = name(where, "short_step", options["short_step"])
+    if not isinstance(options["solver"], str):
+        raise ValueError(f"[{where}] solver is a name such as 'exact' or 'muon', got {options['solver']!r}; leave it out "
+                         f"for the exact one")
+    return _core.make_method(where, name(where, "method", options["method"]), alpha=number(where, "alpha", options["alpha"]),
+                             solver=options["solver"], **given)
 
 
-def check_all_used(where: str, options: Mapping[str, Any], method: _core.Method) -> None:
-    """Refuses what the method would ignore: an option that, changed, changes nothing."""
-    def describe(m: _core.Method) -> Tuple[Any, ...]:
-        return m.rule, m.alpha, m.radius
+def checked_step(where: str, step: Any) -> int:
+    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= _MOST_STEPS:
+        raise ValueError(f"[{where}] step, the count of steps in the parameter groups, must be an integer from 0 to 2**62, "
+                         f"got {step!r}")
+    return step
 
-    for key in ("alpha",) + _METHOD_OPTIONS:
-        if options[key] is None or (key == "alpha" and options[key] == 1):
-            continue
-        value = number(where, key, options[key])
-        changed = make_method(where, {**options, key: value / 2 if value else 1.0})
-        if describe(changed) == describe(method):
-            raise ValueError(f"[{where}] the method '{method.name}' has no {key}, got {key}={value}")
-    if options["short_step"] != "plain" and method.name not in ("clipped_scion", "s3cg"):
-        raise ValueError(f"[{where}] short_step='{options['short_step']}' needs the constrained method; "
-                         f"'{method.name}' clips s itself: leave short_step at 'plain'")
+
+def check_keywords(where: str, unknown: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuses keywords that a function does not have, as Python does, with the remedy."""
+    for key in unknown:
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
+        remedy = _NOT_HERE.get(key) or (f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}")
+        raise TypeError(f"[{where}] unknown option '{key}': {remedy}")
 
 
 def check_shared(where: str, options: Mapping[str, Any]) -> _core.Method:
     """All of the shared options; the method they make."""
     method = make_method(where, options)
-    check_all_used(where, options, method)
+    checked_step(where, options["step"])
     if options["nonfinite"] not in ("error", "skip"):
         raise ValueError(f"[{where}] nonfinite must be 'error' or 'skip', got {options['nonfinite']!r}")
-    if not isinstance(options["maximize"], bool):
-        raise ValueError(f"[{where}] maximize must be True or False, got {options['maximize']!r}")
-    if not isinstance(options["solver"], str):
-        raise ValueError(f"[{where}] solver is a name such as 'exact' or 'muon', got {options['solver']!r}; leave it out "
-                         f"for the exact one")
-    _core.check_solver(options["solver"])
+    boolean(where, "maximize", options["maximize"])
     for role, radius in mapping(where, "radii", options["radii"], "{'hidden': 50}").items():
+        if not isinstance(role, str):
+            raise ValueError(f"[{where}] the key of a radius in radii is a role such as 'hidden' or 'output', got {role!r}")
         number(where, f"the radius of the role '{role}'", radius)
     example = "{'*.qkv.weight': {'split': 3}}"
     for pattern, then in mapping(where, "rules", options["rules"], example).items():
@@ -105,9 +117,8 @@ def check_execution(where: str, threads: Any, backend: Any, **flags: Any) -> Non
                          f"got {threads!r}")
     if backend not in ("auto", "torch"):
         raise ValueError(f"[{where}] backend must be 'auto' or 'torch', got {backend!r}")
-    for name, value in flags.items():
-        if not isinstance(value, bool):
-            raise ValueError(f"[{where}] {name} must be True or False, got {value!r}")
+    for flag, value in flags.items():
+        boolean(where, flag, value)
 
 
 def check_lr(where: str, method: _core.Method, group: Mapping[str, Any], index: int) -> float:
@@ -116,25 +127,47 @@ def check_lr(where: str, method: _core.Method, group: Mapping[str, Any], index: 
         method.check_lr(lr)
     except ValueError as error:
         raise ValueError(f"[{where}] group {index}: {error}") from None
+    first = group.get("first_lr")
+    if first is not None and not 0 <= number(where, "first_lr", first) < math.inf:
+        raise ValueError(f"[{where}] group {index}: first_lr, the lr that a group started with, must be finite and not "
+                         f"negative, got {first!r}")
     return lr
 
 
-def split_text(value: Any) -> Optional[str]:
+def _whole(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def _split(where: str, what: str, value: Any) -> str:
     """3, [768, 256, 256], "rows(3)" or "columns(12)" as the core reads it."""
-    if value is None or isinstance(value, str):
+    if isinstance(value, str):
         return value
     parts = value if isinstance(value, (list, tuple)) else [value]
-    return f"rows({', '.join(str(part) for part in parts)})"
+    if not parts or not all(_whole(part) for part in parts):
+        raise ValueError(f"[{where}] {what} is a number of matrices, a list of their rows or a text such as 'columns(12)', "
+                         f"got {value!r}")
+    return f"rows({', '.join(str(int(part)) for part in parts)})"
 
 
-def assignment(given: Mapping[str, Any], keys: Sequence[str] = ASSIGNED) -> _core.Assignment:
+def _batch(where: str, what: str, value: Any) -> int:
+    if not _whole(value) or abs(int(value)) > 2**31 - 1:
+        raise ValueError(f"[{where}] {what} is an integer, the number of leading dimensions, got {value!r}")
+    return int(value)
+
+
+def _norm(where: str, what: str, value: Any) -> Any:
+    if not isinstance(value, str) and not hasattr(value, "lmo"):
+        raise ValueError(f"[{where}] {what} is a name such as 'spectral' or an object with lmo(d), got {value!r}")
+    return value
+
+
+_READERS = {"norm": _norm, "role": name, "radius": number, "split": _split, "batch": _batch, "lr": number}
+
+
+def assignment(where: str, whose: str, given: Mapping[str, Any], keys: Sequence[str] = ASSIGNED) -> _core.Assignment:
     """What a group or, with the keys RULED, a rule says about its parameters."""
     said = {key: given[key] for key in keys if given.get(key) is not None}
-    try:
-        return _core.Assignment(**{**said, "split": split_text(said.get("split"))})
-    except TypeError:
-        raise ValueError(f"[normball.torch] norm and role are names (or norm an object with lmo(d)), radius is a number, "
-                         f"split a number, a list or a text, and batch an integer; got {said}") from None
+    return _core.Assignment(**{key: _READERS[key](where, f"the {key} of {whose}", value) for key, value in said.items()})
 
 
 def _is_pair(value: Any) -> bool:
@@ -162,15 +195,15 @@ def normalized_group(where: str, group: Mapping[str, Any], index: int) -> Dict[s
     names, older = result.pop("param_names", None), result.pop("names", None)
     names = names or older
     if params and all(_is_pair(value) for value in params):
-        names = [name for name, _ in params]
+        names = [own_name for own_name, _ in params]
         params = [tensor for _, tensor in params]
     result["params"] = params
     if names:
         result["param_names"] = list(names)
     if not result.get("kinds"):
         result.pop("kinds", None)
-    for name, tensor in zip(names_of(where, [result], index)[0], params):
-        _gate.check_parameter(where, name, tensor)
+    for own_name, tensor in zip(names_of(where, [result], index)[0], params):
+        _gate.check_parameter(where, own_name, tensor)
     return result
 
 
@@ -199,7 +232,7 @@ def names_of(where: str, groups: Sequence[Mapping[str, Any]], first: int = 0) ->
                                  f"add parameters with add_param_group, and remove a parameter with its entry in {key}")
         names = list(group.get("param_names") or default_names(group, index))
         if not taken.isdisjoint(names):
-            names = [f"group{index}.{name}" for name in names]
+            names = [f"group{index}.{each}" for each in names]
         taken.update(names)
         result.append(names)
     return result

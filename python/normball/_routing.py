@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 import torch
 from torch import nn
 
-from . import _core, _options
+from . import _core, _gate, _options
 
 
 def _module_type(module: nn.Module) -> str:
@@ -23,6 +23,15 @@ def named_groups(model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
 
     >>> optimizer = ClippedScion(named_groups(model), lr=1e-3, alpha=0.1, rho=100)
     """
+    return module_groups("named_groups", model, prefix)
+
+
+def module_groups(where: str, model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
+    """named_groups() on behalf of another function, which its errors name."""
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"[{where}] takes a module, got {type(model).__name__}; tensors and groups go to the optimizer itself")
+    if not isinstance(prefix, str):
+        raise ValueError(f"[{where}] prefix is a text such as 'encoder', got {prefix!r}")
     modules = dict(model.named_modules())
     types = {path: _module_type(module) for path, module in modules.items()}
     held = []
@@ -33,6 +42,7 @@ def named_groups(model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
         owner = modules[path.partition(".parametrizations.")[0]] if "ParametrizationList" in around else module
         groups = owner.groups if isinstance(owner, nn.modules.conv._ConvNd) else 1
         for own_name, parameter in module.named_parameters(recurse=False):
+            _gate.check_parameter(where, ".".join(parts + [own_name]), parameter)
             held.append((".".join(parts + [own_name]), around, list(parameter.shape), groups, id(parameter)))
             params.append(parameter)
     kinds = _core.kinds_of(held)
@@ -42,9 +52,9 @@ def named_groups(model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
              "kinds": [kinds[i] for i in kept]}]
 
 
-def _info(name: str, kind: str, parameter: torch.Tensor, given: Mapping[str, Any]) -> _core.ParameterInfo:
+def _info(name: str, kind: str, parameter: torch.Tensor, given: _core.Assignment) -> _core.ParameterInfo:
     return _core.ParameterInfo(name, list(parameter.shape), kind=kind, identity=parameter.data_ptr(),
-                               requires_grad=parameter.requires_grad, given=_options.assignment(given))
+                               requires_grad=parameter.requires_grad, given=given)
 
 
 def entry_lr(where: str, method: _core.Method, route: _core.Route, lr: float, first: float) -> float:
@@ -65,23 +75,18 @@ def route_groups(where: str, method: _core.Method, groups: Sequence[Mapping[str,
                  grad_clip: float = 0.0) -> _core.Routing:
     """The routes of all parameters, group by group."""
     infos = []
-    listed = []
     for index, (group, names) in enumerate(zip(groups, _options.names_of(where, groups))):
         _options.check_not_overridden(where, method, group, index)
         given = {key: group[key] for key in _options.ASSIGNED}
         if given["norm"] == "auto":  # says nothing
             given["norm"] = None
+        said = _options.assignment(where, f"group {index}", given)
         kinds = group.get("kinds") or ["unknown"] * len(names)
         for name, kind, parameter in zip(names, kinds, group["params"]):
-            infos.append(_info(name, kind, parameter, given))
-            listed.append(parameter)
+            infos.append(_info(name, kind, parameter, said))
     shared = groups[0]
-    rules = [(pattern, _options.assignment(then, _options.RULED)) for pattern, then in shared["rules"].items()]
+    rules = [(pattern, _options.assignment(where, f"the rule '{pattern}'", then, _options.RULED))
+             for pattern, then in shared["rules"].items()]
     routing = _core.route(infos, rules=rules, radii=shared["radii"], solver=shared["solver"], grad_clip=grad_clip,
                           method=method)
-    for parameter, route in zip(listed, routing.routes):
-        if route.tied_to is not None and parameter is not listed[route.tied_to]:
-            raise ValueError(f"[{where}] '{route.name}' and '{routing.routes[route.tied_to].name}' are two Parameters "
-                             f"on the same memory, each with a gradient of its own; tie weights by using one "
-                             f"Parameter in both places")
     return routing

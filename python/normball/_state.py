@@ -5,7 +5,7 @@ parameters is float32. So torch sees it wrapped, and __setstate__ unwraps a copy
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping
+from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 import torch
 
@@ -18,17 +18,33 @@ class _Wrapped:
         self.value = value
 
 
+def upgrade(groups: Sequence[Dict[str, Any]], first_lrs: Sequence[float] = ()) -> None:
+    """Options as they are now in groups from before: every method had a short_step, and s3cg's 'plain' was 'norm'."""
+    for group in groups:
+        if group.get("short_step") == "plain" and group.get("method") not in ("clipped_scion", "unconstrained_clipped_scion"):
+            group["short_step"] = None
+    for group, first in zip(groups, first_lrs):
+        group.setdefault("first_lr", first)
+
+
 def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[str, Any]) -> Dict[str, Any]:
     """What torch may load: complete, checked, with momentum and bases wrapped."""
     if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
         raise ValueError(f"[{where}] a state dict of an optimizer has 'state' and 'param_groups'; this is something else: "
                          f"load what optimizer.state_dict() gave")
+    if not isinstance(state_dict["param_groups"], (list, tuple)) or not isinstance(state_dict["state"], Mapping):
+        raise ValueError(f"[{where}] a state dict has a list of 'param_groups' and a dict 'state', got "
+                         f"{type(state_dict['param_groups']).__name__} and {type(state_dict['state']).__name__}")
+    for index, group in enumerate(state_dict["param_groups"]):
+        if not isinstance(group, Mapping) or not isinstance(group.get("params"), (list, tuple)):
+            raise ValueError(f"[{where}] the state dict's group {index} must be a dict with the list 'params'")
     groups = [dict(group) for group in state_dict["param_groups"]]
     for index, group in enumerate(groups):
         if "method" not in group:
             raise ValueError(f"[{where}] the state dict's group {index} has no 'method': it is of another optimizer")
         if "names" in group:  # torch calls it param_names
             group.setdefault("param_names", group.pop("names"))
+    upgrade(groups)
     if [len(group["params"]) for group in groups] != [len(group["params"]) for group in own_groups]:
         return dict(state_dict)  # torch has an error for it
     for group, own in zip(groups, own_groups):

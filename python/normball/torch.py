@@ -11,6 +11,7 @@ is one s.
 """
 from __future__ import annotations
 
+import inspect
 import math
 import threading
 import warnings
@@ -22,10 +23,10 @@ from torch import nn
 from . import _core, _gate, _initialize, _options, _state
 from ._core import NonFiniteError
 from ._explain import explain_model
-from ._fallback import FallbackPart
+from ._fallback import FallbackPart, check_solver
 from ._native import Entry, NativePart, is_native
 from ._report import LayerReport, StepReport
-from ._routing import entry_lr, named_groups, route_groups
+from ._routing import entry_lr, module_groups, named_groups, route_groups
 
 __all__ = ["ClippedScion", "LayerReport", "NonFiniteError", "NormBall", "Scion", "StepReport", "initialize_",
            "method_names", "named_groups", "scale_into_balls_"]
@@ -50,7 +51,9 @@ class NormBall(torch.optim.Optimizer):
         lr: gamma rho, the longest step relative to the balls. At most 1 where constrained. Not needed by ``"cg"`` and
             ``"adaptive_sd"``, whose steps it scales.
         alpha: weight of the newest gradient in the momentum, in (0, 1].
-        rho, beta, l0, l1, short_step: as the method needs them.
+        rho, beta, l0, l1: as the method needs them. What it does not use is an error.
+        short_step: of ``"clipped_scion"``: ``"plain"`` (the default), ``"norm"`` or ``"diameter"``; of ``"s3cg"``:
+            ``"norm"`` (the default) or ``"diameter"``.
         norm: by name, ``"auto"`` chooses; see ``explain()``. Or an object of your own with ``lmo(d)``, a minimizer of
             <d, x> over the unit ball, on tensors; where short steps or reports need them also ``norm(x)`` and
             ``dual_norm(d)``. It is stepped in torch operations.
@@ -76,13 +79,15 @@ class NormBall(torch.optim.Optimizer):
 
     def __init__(self, params: Params, method: str, lr: Optional[float] = None, *, alpha: float = 1.0,
                  rho: Optional[float] = None, beta: Optional[float] = None, l0: Optional[float] = None,
-                 l1: Optional[float] = None, short_step: str = "plain", norm: Any = "auto",
+                 l1: Optional[float] = None, short_step: Optional[str] = None, norm: Any = "auto",
                  role: Optional[str] = None, radius: Optional[float] = None,
                  split: Union[None, int, str, Sequence[int]] = None, batch: Optional[int] = None,
                  rules: Optional[Rules] = None, radii: Optional[Mapping[str, float]] = None, solver: str = "exact",
                  maximize: bool = False, nonfinite: str = "error", threads: int = 0,
-                 overwrite_gradients: bool = False, layer_reports: bool = False, backend: str = "auto") -> None:
+                 overwrite_gradients: bool = False, layer_reports: bool = False, backend: str = "auto",
+                 **unknown: Any) -> None:
         where = type(self).__name__
+        _options.check_keywords(where, unknown, _KEYWORDS)
         _gate.check_construction(where)
         if lr is None:
             if method in _core.method_names() and method not in ("cg", "adaptive_sd"):
@@ -100,10 +105,17 @@ class NormBall(torch.optim.Optimizer):
         defaults.update(rules={pattern: dict(then) for pattern, then in defaults["rules"].items()},
                         radii=dict(defaults["radii"]))
         self._complete = False
-        self._first_lrs: List[float] = []  # of the groups: rules with an lr are relative to them
-        super().__init__(named_groups(params) if isinstance(params, nn.Module) else _options.as_groups(params), defaults)
+        super().__init__(self._groups_of(params), defaults)
         self._complete = True
-        self._routing()
+        self._check_entries()
+
+    def _groups_of(self, params: Params) -> Any:
+        if not isinstance(params, nn.Module):
+            return _options.as_groups(params)
+        groups = module_groups(type(self).__name__, params)
+        if not groups[0]["params"]:
+            raise ValueError(f"[{type(self).__name__}] the module {type(params).__name__} has no parameters")
+        return groups
 
     def _forget(self) -> None:
         """Drops what follows from the groups and the state; the next step makes it again."""
@@ -111,6 +123,7 @@ class NormBall(torch.optim.Optimizer):
         self._described: Dict[int, Any] = {}
         self._snapshot: Any = None
         self._numbers: Any = None
+        self._apart: Any = None
         self._warned = False
         self._lock = getattr(self, "_lock", None) or threading.RLock()
         self.report = None
@@ -119,11 +132,11 @@ class NormBall(torch.optim.Optimizer):
         state = super().__getstate__()
         state["_execution"] = self._execution
         state["_complete"] = True
-        state["_first_lrs"] = list(self._first_lrs)
         return state
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         super().__setstate__(state)
+        _state.upgrade(self.param_groups, self.__dict__.pop("_first_lrs", ()))
         _state.unwrap(self.state)
         self._forget()
 
@@ -144,10 +157,11 @@ class NormBall(torch.optim.Optimizer):
         try:
             super().add_param_group(group)
             added = self.param_groups[index]
-            self._first_lrs[index:] = [_options.check_lr(where, self._method(), added, index)]
-            _options.assignment(added)
+            lr = _options.check_lr(where, self._method(), added, index)
+            added.setdefault("first_lr", lr)  # rules with an lr are relative to it
+            _options.assignment(where, f"group {index}", added)
             if self._complete:
-                self._routing()
+                self._check_entries()
         except Exception:
             del self.param_groups[index:]
             for other in named:
@@ -217,26 +231,42 @@ class NormBall(torch.optim.Optimizer):
         for (parameter, _), name in zip(owners, names):
             _gate.check_parameter(where, name, parameter)
             _gate.check_memory(where, name, parameter)
+        _gate.check_parameters_apart(where, [(name, parameter) for (parameter, _), name in zip(owners, names)])
         routes = self._routing().routes
         # A route without blocks is tied to an earlier one.
         return [Entry(parameter, route, index) for (parameter, index), route in zip(owners, routes) if route.blocks]
+
+    def _in_core(self, entry: Entry) -> bool:
+        return self._execution["backend"] == "auto" and is_native(entry.parameter, entry.route)
+
+    def _check_entries(self) -> List[Entry]:
+        """The parameters that are stepped, after the checks of what only their routes tell."""
+        where, method = type(self).__name__, self._method()
+        lrs = [_options.check_lr(where, method, group, index) for index, group in enumerate(self.param_groups)]
+        entries = self._entries()
+        for entry in entries:
+            self._lr(entry, method, lrs)
+            if not self._in_core(entry):
+                check_solver(where, entry)
+        return entries
 
     def _make_parts(self, method: _core.Method) -> None:
         """Hands each parameter to the core or to torch operations."""
         native: Dict[torch.dtype, List[Entry]] = {}
         fallback: List[Entry] = []
-        entries = self._entries()
+        entries = self._check_entries()
         described = _options.described(self.param_groups)
         _options.check_order(type(self).__name__, self._described, described)
         for entry in entries:
-            if self._execution["backend"] == "auto" and is_native(entry.parameter, entry.route):
+            if self._in_core(entry):
                 native.setdefault(entry.parameter.dtype, []).append(entry)
             else:
                 fallback.append(entry)
         reports = self._execution["layer_reports"]
         # Torch operations first: they can fail, a user's norm above all, and change nothing before apply().
         self._parts = [FallbackPart(method, fallback, reports)] if fallback else []
-        self._parts += [NativePart(method, own, self._threads(), self._execution["overwrite_gradients"], reports)
+        undoable = len(self._parts) + len(native) > 1  # after one part's directions another's may fail
+        self._parts += [NativePart(method, own, self._threads(), self._execution["overwrite_gradients"], reports, undoable)
                         for own in native.values()]
         self._described = described
         self._order = {block.name: i for i, block in enumerate(b for entry in entries for b in entry.route.blocks)}
@@ -271,15 +301,18 @@ class NormBall(torch.optim.Optimizer):
         s, shares = method.combine_duals([pairing for pairing, _ in prepared])
         length = method.combine_norms([length for _, length in prepared])
         if not math.isfinite(s + length):
-            name = next((row[0] for part in self._parts for row in part.layers() if not math.isfinite(row[1])), "?")
-            raise self._nonfinite(f"s = {s} is not finite: '{name}', its momentum or what its norm answers are not, or they "
+            name = next((row[0] for part in self._parts for row in part.layers() if not math.isfinite(row[1])), None)
+            raise self._nonfinite(f"s = {s} is not finite: '{name or '?'}', its momentum or what its norm answers are not, or they "
                                   f"are too large", name)
         eta = method.eta(s, length, k)
-        if not max(lrs) / method.rho * eta < float("inf"):
-            raise self._nonfinite(f"the step {max(lrs) / method.rho * eta} is not finite at s = {s}", "?")
+        try:
+            for part, share in zip(self._parts, shares):
+                part.check(eta * share)
+        except ValueError as error:
+            raise self._nonfinite(f"at s = {s:.6g}: {error}", None) from None
         return s, eta, shares
 
-    def _nonfinite(self, text: str, name: str) -> NonFiniteError:
+    def _nonfinite(self, text: str, name: Optional[str]) -> NonFiniteError:
         error = NonFiniteError(f"[{type(self).__name__}] {text}")
         error.parameter = name  # type: ignore[attr-defined]
         return error
@@ -302,16 +335,19 @@ class NormBall(torch.optim.Optimizer):
         gradients = [[self._gradient(entry) for entry in part.entries] for part in self._parts]
         if all(gradient is None for own in gradients for gradient in own):
             return
-        k, gamma = int(self.param_groups[0]["step"]), max(lrs) / method.rho
+        self._check_apart(gradients)
+        k = _options.checked_step(type(self).__name__, self.param_groups[0]["step"])
+        gamma = max(lrs) / method.rho
         try:
             s, eta, shares = self._prepare(method, gradients, lrs, k)
             for part, share in zip(self._parts, shares):
                 part.apply(eta * share)
         except NonFiniteError as error:
             self._abandon()
+            name = getattr(error, "parameter", None) or self._first_nonfinite(gradients, all_of_it=True)
+            error.parameter = name  # type: ignore[attr-defined]
             if self.param_groups[0]["nonfinite"] == "error":
                 raise
-            name = getattr(error, "parameter", None) or self._first_nonfinite(gradients, all_of_it=True)
             self.report = StepReport(k, 0.0, 0.0, gamma, max(lrs), False, True, name)
             return
         except BaseException:
@@ -333,8 +369,22 @@ class NormBall(torch.optim.Optimizer):
                               f"{s:.3g} < 0, so this step and those to come are 0; use normball.torch.scale_into_balls_"
                               f"(optimizer), initialize_, or larger radii", stacklevel=3)
 
+    def _check_apart(self, gradients: Sequence[Sequence[Optional[torch.Tensor]]]) -> None:
+        """Momenta on memory of their own; looked at anew where one was replaced."""
+        held = [(entry.route.name, entry.parameter, self.state[entry.parameter]["momentum"], gradient)
+                for part, own in zip(self._parts, gradients) for entry, gradient in zip(part.entries, own)
+                if gradient is not None and "momentum" in self.state.get(entry.parameter, {})]
+        for name, parameter, momentum, gradient in held:
+            if parameter.numel() > 0 and momentum.data_ptr() == gradient.data_ptr():
+                raise ValueError(f"[{type(self).__name__}] the momentum of '{name}' is its gradient's memory; give "
+                                 f"optimizer.state[p]['momentum'] a .clone()")
+        addresses = [(momentum.data_ptr(), parameter.data_ptr()) for _, parameter, momentum, _ in held]
+        if addresses != self._apart:
+            _gate.check_apart(type(self).__name__, [(name, p, momentum) for name, p, momentum, _ in held])
+            self._apart = addresses
+
     def _lr(self, entry: Entry, method: _core.Method, lrs: Sequence[float]) -> float:
-        first = self._first_lrs[entry.group] if entry.group < len(self._first_lrs) else lrs[entry.group]
+        first = float(self.param_groups[entry.group]["first_lr"])
         return entry_lr(type(self).__name__, method, entry.route, lrs[entry.group], first)
 
     def _abandon(self) -> None:
@@ -342,17 +392,23 @@ class NormBall(torch.optim.Optimizer):
             part.abandon()
 
 
+_KEYWORDS = [name for name, each in inspect.signature(NormBall.__init__).parameters.items()
+             if each.kind is inspect.Parameter.KEYWORD_ONLY]
+_ROUTING = ("norm", "role", "radius", "split", "batch", "rules", "radii")
+
+
 def initialize_(target: Union[NormBall, nn.Module], seed: int = 0, **options: Any) -> None:
     """Puts the weights on the spheres of their norms in place: ||W|| = radius. Biases are 0; gains and other vectors stay.
 
-    The optimizer's norms and radii, or those that it would choose for a module with these options (``radii``, ``rules``,
-    ...). A module's buffers, and what an optimizer does not have, stay.
+    The optimizer's norms and radii, or those that it would choose for a module with these options: ``radii``, ``rules``,
+    ``norm``, ``role``, ``radius``, ``split``, ``batch``. A module's buffers, and what an optimizer does not have, stay.
 
     >>> optimizer = ClippedScion(model, lr=0.01, alpha=0.1, rho=100, constrained=True)
     >>> initialize_(optimizer, seed=0)
     """
     if isinstance(target, nn.Module):
-        target = NormBall(target, "ucg", 1.0, **options)
+        _options.check_keywords("initialize_", {key: options[key] for key in options if key not in _ROUTING}, _ROUTING)
+        target = type("initialize_", (NormBall,), {})(target, "ucg", 1.0, **options)  # whose errors have this name
     elif not isinstance(target, NormBall):
         raise ValueError(f"[initialize_] takes an optimizer of normball.torch or a module, got {type(target).__name__}")
     elif options:
@@ -381,8 +437,10 @@ class ClippedScion(NormBall):
 
     def __init__(self, params: Params, lr: float, alpha: float, rho: float, constrained: bool = False,
                  short_step: str = "plain", **options: Any) -> None:
-        method = "clipped_scion" if constrained else "unconstrained_clipped_scion"
-        super().__init__(params, method, lr, alpha=alpha, rho=rho, short_step=short_step, **options)
+        where = type(self).__name__
+        method = "clipped_scion" if _options.boolean(where, "constrained", constrained) else "unconstrained_clipped_scion"
+        super().__init__(params, method, lr, alpha=alpha, rho=rho, short_step=_options.name(where, "short_step", short_step),
+                         **options)
 
 
 class Scion(NormBall):
@@ -392,5 +450,6 @@ class Scion(NormBall):
     """
 
     def __init__(self, params: Params, lr: float, alpha: float, constrained: bool = False, **options: Any) -> None:
-        method = "scion" if constrained else "unconstrained_scion"
+        where = type(self).__name__
+        method = "scion" if _options.boolean(where, "constrained", constrained) else "unconstrained_scion"
         super().__init__(params, method, lr, alpha=alpha, **options)

@@ -125,6 +125,21 @@ def test_tensors_that_cannot_be_stepped_are_refused_at_once(make, text):
         ClippedScion([make()], **OPTIONS)
 
 
+def test_views_that_overlap_are_refused():
+    memory = torch.zeros(12)
+    with pytest.raises(ValueError, match="'0.0' and '0.1' are two Parameters on the same memory"):
+        ClippedScion([memory[:8].view(2, 4), memory[6:]], **OPTIONS)
+    with pytest.raises(ValueError, match="'0.0' are the same memory"):
+        ClippedScion([memory.as_strided((3, 4), (2, 1))], **OPTIONS)
+    ClippedScion([memory[:8].view(2, 4), memory[8:]], **OPTIONS)
+    columns = memory.view(3, 4)
+    ClippedScion([columns[:, :2], columns[:, 2:]], **OPTIONS)
+    p = memory.as_strided((2, 2), (3, 2))  # elements 0, 2, 3, 5: not in rows, but apart
+    p.grad = torch.ones(2, 2)
+    ClippedScion([p], **OPTIONS).step()
+    assert memory.nonzero().flatten().tolist() == [0, 2, 3, 5]
+
+
 def test_two_parameters_that_came_to_share_memory_are_refused():
     p, q = nn.Parameter(torch.randn(3, 3)), nn.Parameter(torch.randn(3, 3))
     p.grad, q.grad = torch.ones(3, 3), torch.ones(3, 3)

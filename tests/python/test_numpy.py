@@ -87,5 +87,14 @@ def test_errors_say_what_came_and_what_is_allowed(call, parts):
         assert part in str(error.value)
 
 
+@pytest.mark.parametrize("value,text", [
+    ([[1.0], [2.0, 3.0]], "no array of numbers"), (np.ma.masked_array(np.ones((2, 2)), mask=True), "masked"),
+    (np.ones((2, 2), dtype=">f4"), ">f4"), (None, "object"), ("abc", "U3")])
+def test_what_is_no_array_of_floats_is_refused(value, text):
+    for function in (normball.lmo, normball.sharp, normball.norm, normball.dual_norm):
+        with pytest.raises(ValueError, match=rf"\[{function.__name__}\].*{text}"):
+            function(value)
+
+
 def test_version_is_the_core_s():
     assert normball.__version__.count(".") == 2

@@ -228,6 +228,109 @@ TEST(AllOrNothing, AnErrorInOnePart) {
   }
 }
 
+// A step that no number of a type can hold, in the second of two parts.
+TEST(AllOrNothing, AStepBeyondTheNumbersOfItsType) {
+  for (const auto type : {torch::kFloat32, torch::kFloat64, torch::kHalf}) {
+    for (const bool aten : {false, true}) {
+      for (const bool skip : {false, true}) {
+        Tensor twice = parameter({4, 3}, 1), other = parameter({4, 3}, 2, type);
+        NormBall optimizer({twice, other}, "unconstrained_scion",
+                           NormBallOptions(0.1)
+                               .alpha(0.5)
+                               .norm("sign(unit)")
+                               .radius(2)
+                               .names({"twice", "other"})
+                               .force_aten(aten)
+                               .skip_nonfinite(skip)
+                               .rules(std::vector<normball::RoutingRule>{{"other", {.lr = 0.2}}}));
+        optimizer.step();
+        const auto before = everything(optimizer);
+        options_of(optimizer).lr(type == torch::kFloat64 ? 8e307 : 1e38);  // times 2, by the rule
+        if (skip) {
+          optimizer.step();
+          EXPECT_TRUE(optimizer.report().skipped);
+        } else {
+          EXPECT_THROW(optimizer.step(), normball::NonFiniteError);
+        }
+        EXPECT_TRUE(equal(before, everything(optimizer))) << type << aten;
+        EXPECT_EQ(optimizer.steps_taken(), 1);
+        options_of(optimizer).lr(0.1);
+        optimizer.step();
+        EXPECT_EQ(optimizer.steps_taken(), 2);
+      }
+    }
+  }
+}
+
+// One part alone, whose s overflows.
+TEST(AllOrNothing, AnSThatOverflows) {
+  for (const bool aten : {false, true}) {
+    for (const auto norm : {"sign", "rms", "col", "spectral"}) {
+      Tensor w = parameter({4, 3}, 1);
+      ClippedScion optimizer({w}, options().norm(norm).force_aten(aten));
+      optimizer.step();
+      const auto before = everything(optimizer);
+      w.mutable_grad() = torch::full({4, 3}, 1.7e308, torch::kFloat64);
+      EXPECT_THROW(optimizer.step(), normball::NonFiniteError) << norm;
+      EXPECT_TRUE(equal(before, everything(optimizer))) << norm << aten;
+    }
+  }
+}
+
+struct Uphill final : normball::NormOracle {
+  using NormOracle::lmo;
+  void lmo(normball::ConstMatrixView<double> d, normball::MatrixView<double> out) const override {
+    for (normball::Index i = 0; i < d.rows; ++i) {
+      for (normball::Index j = 0; j < d.cols; ++j) out(i, j) = d(i, j) > 0 ? 1 : -1;
+    }
+  }
+  std::string name() const override { return "uphill"; }
+};
+
+TEST(AllOrNothing, ANormWithTheWrongSign) {
+  for (const bool aten : {false, true}) {
+    Tensor w = parameter({4, 3}, 1);
+    const Tensor before = w.detach().clone();
+    ClippedScion optimizer({w}, options().oracle(std::make_shared<Uphill>()).force_aten(aten));
+    expect_error([&] { optimizer.step(); }, {"'uphill'", "minus sign"});
+    EXPECT_TRUE(torch::equal(w.detach(), before));
+  }
+}
+
+TEST(Gate, MemoryThatOverlaps) {
+  Tensor memory = torch::zeros({12}, torch::kFloat64);
+  const Tensor first = memory.narrow(0, 0, 8).view({2, 4}), second = memory.narrow(0, 6, 6);
+  expect_error(
+      [&] {
+        ClippedScion({first, second}, options().names({"a", "b"}));
+      },
+      {"'a' and 'b'", "share memory"});
+  expect_error(
+      [&] {
+        ClippedScion({second, first}, options().names({"b", "a"}));
+      },
+      {"'a' and 'b'", "share memory"});
+  ClippedScion({first, memory.narrow(0, 8, 4)}, options());
+  ClippedScion({memory.view({3, 4}).narrow(1, 0, 2), memory.view({3, 4}).narrow(1, 2, 2)},
+               options());  // columns, side by side
+  expect_error(
+      [&] {
+        ClippedScion({memory.as_strided({3, 4}, {2, 1})}, options().names({"w"}));
+      },
+      {"'w'", "share memory"});
+  ClippedScion({memory.as_strided({2, 2}, {3, 2})}, options());  // not in rows, but apart
+}
+
+TEST(Gate, AMomentumOnTheParametersMemory) {
+  Tensor w = parameter({4, 3}, 1);
+  ClippedScion optimizer({w}, options().names({"w"}));
+  optimizer.step();
+  const Tensor before = w.detach().clone();
+  static_cast<NormBallParamState&>(*optimizer.state().begin()->second).momentum_buffer(w.detach());
+  expect_error([&] { optimizer.step(); }, {"'w'", "same memory"});
+  EXPECT_TRUE(torch::equal(w.detach(), before));
+}
+
 // NaN in a weight makes s NaN where constrained: no step, least of all the longest.
 TEST(AllOrNothing, WeightsThatAreNotFinite) {
   for (const bool aten : {false, true}) {
@@ -307,6 +410,10 @@ TEST(Options, ThatHaveNoEffectAreRefused) {
   refused("ggnc", NormBallOptions(0.1).rho(2).beta(3), "no beta");
   refused("scion", NormBallOptions(0.1).l0(3), "no l0");
   refused("ggnc", NormBallOptions(0.1).rho(2).short_step("norm"), "short_step");
+  refused("ggnc", NormBallOptions(0.1).rho(2).short_step("plain"), "short_step");
+  refused("s3cg", NormBallOptions(0.1).rho(2).beta(2).short_step("plain"), "'norm' or 'diameter'");
+  refused("gd", NormBallOptions(0.1).solver("muon"), "needs no solver");
+  refused("clipped_sign", NormBallOptions(0.1).rho(2).solver("damped"), "needs no solver");
   // A solver is also that of a method which is a spectral norm.
   std::vector<double> pairings;
   for (const std::string solver : {"exact", "muon"}) {
@@ -397,8 +504,49 @@ TEST(Groups, RulesGiveLrs) {
   }
   Tensor w = parameter({4, 3}, 1);
   const std::vector<normball::RoutingRule> rules = {{"w", {.lr = 1.5}}};
-  Scion outside({w}, ScionOptions(0.5).constrained(true).names({"w"}).rules(rules));
-  expect_error([&] { outside.step(); }, {"'w'", "at most 1", "1.5"});
+  expect_error([&] { Scion({w}, ScionOptions(0.5).constrained(true).names({"w"}).rules(rules)); },
+               {"'w'", "at most 1", "1.5"});
+  expect_error([&] { Scion({w}, ScionOptions(0).names({"w"}).rules(rules)); },
+               {"'w'", "started at 0"});
+}
+
+// Whatever lr the resumed program starts with: the first one, the saved one, or another.
+TEST(Groups, RulesKeepTheirRatioThroughAFile) {
+  const auto make = [](const Tensor& a, const Tensor& b, double lr) {
+    return Scion({a, b}, ScionOptions(lr)
+                             .norm("sign(unit)")
+                             .names({"a", "b"})
+                             .rules(std::vector<normball::RoutingRule>{{"b", {.lr = 0.8}}}));
+  };
+  Tensor a = parameter({4, 3}, 1), b = parameter({4, 3}, 2);
+  auto optimizer = make(a, b, 0.4);
+  optimizer.step();
+  std::stringstream file;
+  torch::save(optimizer, file);
+  for (const double lr : {0.4, 0.1, 0.0007}) {
+    Tensor c = parameter({4, 3}, 1), d = parameter({4, 3}, 2);
+    auto resumed = make(c, d, lr);
+    std::istringstream in(file.str());
+    torch::load(resumed, in);
+    options_of(resumed).lr(0.1);  // where the schedule was
+    const Tensor first = c.detach().clone(), second = d.detach().clone();
+    resumed.step();
+    EXPECT_NEAR((c.detach() - first).abs().max().item<double>(), 0.1, 1e-15) << lr;
+    EXPECT_NEAR((d.detach() - second).abs().max().item<double>(), 0.2, 1e-15) << lr;
+  }
+}
+
+TEST(Groups, WhatRoutesTellIsSaidAtOnce) {
+  Tensor w = parameter({4, 3}, 1);
+  expect_error([&] { ClippedScion({w}, options().radius(-1)); }, {"radius"});
+  expect_error([&] { ClippedScion({w}, options().split("3")); }, {"split"});
+  expect_error(
+      [&] {
+        ClippedScion({w}, options().rules(std::vector<normball::RoutingRule>{{"no*", {}}}));
+      },
+      {"'no*'", "matches no parameter"});
+  torch::nn::ReLU none;
+  expect_error([&] { ClippedScion(*none, options()); }, {"[NormBall]", "no parameters"});
 }
 
 struct Block : torch::nn::Module {

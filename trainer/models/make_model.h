@@ -1,5 +1,4 @@
-// The one place that knows all models. A new one (the ViT) is a header and source beside the
-// others, an alternative here and nothing else.
+// A model from its configuration. docs/models.md has all that a new one needs.
 #pragma once
 
 #include <memory>
