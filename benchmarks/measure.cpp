@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <iomanip>
+#include <sstream>
 
 #include "normball/blas.h"
 #include "normball/error.h"
@@ -27,14 +29,17 @@ std::vector<float> gaussian(Index size, std::uint64_t seed) {
   return values;
 }
 
-// A field of /proc/self/status, e.g. VmHWM (peak resident memory), in bytes.
-double status_bytes(const std::string& field) {
-  std::ifstream status("/proc/self/status");
+// A field of /proc/self/status, e.g. VmHWM (peak resident memory), or /proc/meminfo, in bytes; 0 if
+// there is none.
+double file_bytes(const char* file, const std::string& field) {
+  std::ifstream status(file);
   for (std::string name; status >> name; status.ignore(1 << 10, '\n')) {
     if (double kilobytes = 0; name == field + ":" && status >> kilobytes) return kilobytes * 1024;
   }
   return 0;
 }
+
+double status_bytes(const std::string& field) { return file_bytes("/proc/self/status", field); }
 
 void reset_peak() { std::ofstream("/proc/self/clear_refs") << 5; }
 
@@ -211,6 +216,21 @@ std::pair<Index, Index> parse_shape(std::string_view text) {
     }
   }
   return {sides[0], sides[1]};
+}
+
+void require_memory_for(std::string_view shape) {
+  const auto [rows, cols] = parse_shape(shape);
+  // The matrix, its LMO and a workspace of the smaller side's square, which products pack as well.
+  const auto n = static_cast<double>(std::min(rows, cols)),
+             m = static_cast<double>(std::max(rows, cols));
+  const double needed = sizeof(float) * (2 * n * m + 2 * n * n);
+  const double free = file_bytes("/proc/meminfo", "MemAvailable");
+  if (free == 0 || needed <= free) return;
+  constexpr double gibibyte = 1 << 30;
+  std::ostringstream text;
+  text << std::setprecision(3) << needed / gibibyte << " GiB, and " << free / gibibyte;
+  detail::invalid("bench", "an LMO of ", shape, " takes ", text.str(),
+                  " GiB are free; take a smaller shape");
 }
 
 }  // namespace normball::benchmarks

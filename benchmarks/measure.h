@@ -74,5 +74,8 @@ double pass_bytes(const Shape& shape);
 
 // "768x3072" -> (768, 3072)
 std::pair<Index, Index> parse_shape(std::string_view text);
+// Throws std::invalid_argument where a matrix of that shape and its LMO do not fit into the memory
+// that is free: a kernel that promises more than it has would end the process.
+void require_memory_for(std::string_view shape);
 
 }  // namespace normball::benchmarks

@@ -41,10 +41,6 @@ class Bench {
   }
 
   void run() {
-    for (const auto& shape : options_.shapes) benchmarks::parse_shape(shape);
-    for (const auto& solver : options_.solvers) parse_polar_solver(solver);
-    for (const auto& norm : options_.norms) parse_norm(norm);
-    for (const auto& model : options_.models) benchmarks::parameter_set(model);
     OutputFile file("bench", options_.json_file);
     measure_limits();
     measure_lmos();
@@ -162,6 +158,7 @@ void serve_requests(int threads) {
       const auto limits = benchmarks::measure_limits(threads, 5);
       std::cout << limits.sgemm_flops << ' ' << limits.copy_bytes << std::endl;
     } else if (kind == "lmo") {
+      benchmarks::require_memory_for(what);
       const auto [rows, cols] = benchmarks::parse_shape(what);
       if (!again) lmo = std::make_unique<LmoTask>(rows, cols, parse_polar_solver(solver), threads);
       std::cout << once([&] { lmo->run(); }) << std::endl;
@@ -187,12 +184,17 @@ void add_bench_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* bench = app.add_subcommand("bench", "Measure LMOs and optimizer steps on this machine");
   bench->add_option("--shape", options->shapes, "Matrices, e.g. 768x3072; several allowed")
+      ->check(read_by(benchmarks::require_memory_for))
       ->capture_default_str();
   bench->add_option("--solver", options->solvers, "Polar solvers, e.g. exact muon svd")
+      ->check(read_by(parse_polar_solver))
       ->capture_default_str();
   bench->add_option("--model", options->models, "Parameter sets for whole steps")
+      ->check(read_by(benchmarks::parameter_set))
       ->capture_default_str();
-  bench->add_option("--norm", options->norms, "Norms for the memory passes")->capture_default_str();
+  bench->add_option("--norm", options->norms, "Norms for the memory passes")
+      ->check(read_by(parse_norm))
+      ->capture_default_str();
   bench->add_flag_callback(
       "--no-lmo", [options] { options->shapes.clear(); }, "Leave LMOs out");
   bench->add_flag_callback(
@@ -201,10 +203,10 @@ void add_bench_command(CLI::App& app) {
       "--no-step", [options] { options->models.clear(); }, "Leave steps out");
   bench->add_flag("--light", options->light, "Steps without state, in the light form");
   bench->add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
-      ->check(at_least(0))
+      ->check(number_in({.low = 0, .high = 4096}))
       ->capture_default_str();
   bench->add_option("--rounds", options->rounds, "Timings, of which the best counts")
-      ->check(at_least(1))
+      ->check(number_in({.low = 1, .high = 1e6}))
       ->capture_default_str();
   bench->add_option("--json", options->json_file, "Also write the results to this file");
   bench->add_flag("--requests", options->requests,

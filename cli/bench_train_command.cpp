@@ -153,16 +153,13 @@ void add_bench_train_command(CLI::App& bench) {
       ->check(CLI::IsMember(options->cases))
       ->capture_default_str();
   train->add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
-      ->check(at_least(0))
+      ->check(number_in({.low = 0, .high = 4096}))
       ->capture_default_str();
   train->add_option("--rounds", options->rounds, "Timings, of which the best counts")
-      ->check(at_least(1))
+      ->check(number_in({.low = 1, .high = 1e6}))
       ->capture_default_str();
   train->add_option("--solver", options->solver, "Our polar solver, e.g. exact, damped, muon")
-      ->check([](const std::string& text) {
-        parse_polar_solver(text);
-        return std::string();
-      })
+      ->check(read_by(parse_polar_solver))
       ->capture_default_str();
   train->add_option("--python", options->python, "The interpreter that has PyTorch")
       ->capture_default_str();

@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/data_show.h"
+#include "cli/options.h"
 #include "cli/table.h"
 #include "trainer/data/idx.h"
 #include "trainer/data/image_set.h"
@@ -75,8 +76,38 @@ void run_prepare(const Options& options) {
             << result.vocabulary << '\n';
 }
 
+const char* name_of(DatasetKind kind) {
+  switch (kind) {
+    case DatasetKind::Images:
+      return "images";
+    case DatasetKind::IdxFile:
+      return "an IDX file";
+    case DatasetKind::Bpe:
+      return "a vocabulary";
+    case DatasetKind::Shards:
+      return "token shards";
+    case DatasetKind::Text:
+      return "a text";
+  }
+  return "";
+}
+
+// --bpe and --vocabulary say how tokens are read: what has none refuses them.
+void require_used(const Options& options, DatasetKind kind) {
+  const auto refuse = [&](const char* option, const char* used) {
+    throw CLI::ValidationError(option, std::string("has no effect on ") + name_of(kind) +
+                                           "; it is for " + used + ". Leave it out");
+  };
+  const bool tokens = kind == DatasetKind::Shards || kind == DatasetKind::Text;
+  if (!options.view.bpe.empty() && !tokens) refuse("--bpe", "token shards and texts");
+  if (options.view.vocabulary > 0 && kind != DatasetKind::Shards) {
+    refuse("--vocabulary", "token shards");
+  }
+}
+
 void run_verify(const Options& options) {
   const DatasetKind kind = dataset_kind(options.path);
+  require_used(options, kind);
   switch (kind) {
     case DatasetKind::Images: {
       const ImageData data = load_images(options.path);
@@ -114,7 +145,7 @@ void add_view_options(CLI::App& command, const std::shared_ptr<Options>& options
   command
       .add_option("--vocabulary", options->view.vocabulary,
                   "Tokens of shards must be below this (default: as prepared, else 50257)")
-      ->check(CLI::Range(1, 65536));
+      ->check(number_in({.low = 1, .high = 65536}));
 }
 
 void add_prepare(CLI::App& data, const std::shared_ptr<Options>& options) {
@@ -126,19 +157,19 @@ void add_prepare(CLI::App& data, const std::shared_ptr<Options>& options) {
                                  "Directory with vocab.bpe (and encoder.json): GPT-2's tokens");
   command.add_flag("--bytes", options->bytes, "A token for each byte (the default)")->excludes(bpe);
   command.add_option("--shard-tokens", prepare.shard_tokens, "Tokens of a shard")
-      ->check(CLI::Range(std::int64_t{1}, ShardWriter::max_shard_tokens))
+      ->check(number_in({.low = 1, .high = ShardWriter::max_shard_tokens}))
       ->capture_default_str();
   command
       .add_option("--validation", prepare.validation_share,
-                  "The share at the end that is for validation, at least 0 and below 1")
-      ->check(CLI::Range(0.0, 0.999999))
+                  "The share at the end that is for validation")
+      ->check(number_in({.low = 0, .high = 1, .high_open = true}))
       ->capture_default_str();
   command
       .add_flag("--separators", prepare.separators_in_text,
                 "<|endoftext|> in the text separates documents (otherwise it is text)")
       ->needs(bpe);
   command.add_option("--threads", prepare.threads, "Threads that encode")
-      ->check(CLI::Range(1, 256))
+      ->check(number_in({.low = 1, .high = 256}))
       ->capture_default_str();
   command.footer(
       "The directory appears when all is written, or not at all. Example:\n"
@@ -159,7 +190,10 @@ void add_data_command(CLI::App& app) {
 
   auto& show = *data.add_subcommand("show", "Say what a data set contains");
   add_view_options(show, options);
-  show.callback([options] { show_data(options->path, options->view); });
+  show.callback([options] {
+    require_used(*options, dataset_kind(options->path));
+    show_data(options->path, options->view);
+  });
 
   auto& verify = *data.add_subcommand(
       "verify", "Read a data set whole and check everything; exit code 1 and the cause if wrong");

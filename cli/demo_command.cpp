@@ -9,8 +9,10 @@
 
 #include "cli/commands.h"
 #include "cli/demonstration.h"
+#include "cli/options.h"
 #include "cli/side_by_side.h"
 #include "normball/error.h"
+#include "normball/text.h"
 #include "trainer/run/atomic_file.h"
 #include "trainer/run/config.h"
 #include "trainer/run/metrics.h"
@@ -39,7 +41,7 @@ struct Cell {
     return clipped ? "demo-unconstrained-clipped-scion" : "demo-unconstrained-scion";
   }
   std::string name() const {
-    return (clipped ? "clipped-scion-lr" : "scion-lr") + format("%g", lr) + "-seed" +
+    return (clipped ? "clipped-scion-lr" : "scion-lr") + number_text(lr) + "-seed" +
            std::to_string(seed);
   }
 };
@@ -57,7 +59,8 @@ std::vector<Cell> cells_of(const Options& options) {
 // Cells that have ended are read again, so a demonstration that was interrupted continues.
 Job job_of(const Cell& cell, const Options& options) {
   const fs::path into = options.into;
-  return {.command = {"/proc/self/exe", "train", cell.preset(), "--name", cell.name(), "--resume",
+  return {.name = (into / cell.name()).string(),
+          .command = {"/proc/self/exe", "train", cell.preset(), "--name", cell.name(), "--resume",
                       "--set", "run.dir=" + into.string(), "--set",
                       "run.seed=" + std::to_string(cell.seed), "--set",
                       "run.steps=" + std::to_string(options.steps), "--set",
@@ -80,6 +83,21 @@ DemoRun read_cell(const Cell& cell, const fs::path& into) {
   return result;
 }
 
+// A run goes on to more steps, but not back to fewer.
+void require_no_longer_runs(const std::vector<Cell>& cells, const Options& options) {
+  for (const auto& cell : cells) {
+    const fs::path run = fs::path(options.into) / cell.name();
+    if (!fs::exists(run / "metrics.jsonl")) continue;
+    const auto lines = run::read_metrics(run / "metrics.jsonl").lines;
+    if (lines.empty() || lines.back().step <= options.steps) continue;
+    throw CLI::ValidationError(
+        "--steps", detail::message("demo", run.string(), " has taken ", lines.back().step,
+                                   " steps, more than the ", options.steps,
+                                   " asked for; ask for as many, or name another directory with "
+                                   "--into"));
+  }
+}
+
 void train_cells(const std::vector<Cell>& cells, const Options& options) {
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 
@@ -99,6 +117,7 @@ void train_cells(const std::vector<Cell>& cells, const Options& options) {
 void demonstrate(const Options& options) {
   const fs::path into = options.into;
   const auto cells = cells_of(options);
+  require_no_longer_runs(cells, options);
   std::cout << "Unconstrained Scion (steps of length lr) and Unconstrained ClippedScion (lr min(1, "
                "s/rho)),\nan MLP on 1000 images of Fashion-MNIST, all of them in every step; "
             << options.lrs.size() << " fixed stepsizes,\n"
@@ -132,22 +151,25 @@ void add_demo_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* demo = app.add_subcommand(
       "demo", "Train a small network with and without clipping at several stepsizes; compare");
-  demo->add_option("--lr", options->lrs, "The stepsizes")
-      ->check(CLI::PositiveNumber)
+  demo->add_option("--lr", options->lrs, "The stepsizes; one given twice counts once")
+      ->check(number_in({.low = 0, .high = 1e30, .low_open = true}))
       ->capture_default_str();
   demo->add_option("--seeds", options->seeds, "Runs for each method and stepsize")
-      ->check(CLI::Range(1, 1000))
+      ->check(number_in({.low = 1, .high = 1000}))
       ->capture_default_str();
   demo->add_option("--steps", options->steps, "Steps of each run")
-      ->check(CLI::Range(1, 1000000))
+      ->check(number_in({.low = 1, .high = 1e6}))
       ->capture_default_str();
   demo->add_option("--jobs", options->jobs, "Runs at a time, on one thread each; 0: one a core")
-      ->check(CLI::Range(0, 4096))
+      ->check(number_in({.low = 0, .high = 4096}))
       ->capture_default_str();
   demo->add_option("--into", options->into,
                    "Directory of the runs; what it has of them is used, not computed again")
       ->capture_default_str();
-  demo->callback([options] { demonstrate(*options); });
+  demo->callback([options] {
+    options->lrs = different_stepsizes(options->lrs);
+    demonstrate(*options);
+  });
 }
 
 }  // namespace normball::cli

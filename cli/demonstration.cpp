@@ -6,6 +6,8 @@
 #include <limits>
 #include <set>
 
+#include "normball/text.h"
+
 namespace normball::cli {
 namespace {
 
@@ -103,8 +105,8 @@ std::string list(const std::vector<std::string>& items) {
 
 std::string best_sentence(const Ending& scion, const Ending& clipped) {
   std::string text = "Each at its best stepsize: Scion " + number(scion.mean()) + " (lr " +
-                     format("%g", scion.lr) + "), ClippedScion " + number(clipped.mean()) +
-                     " (lr " + format("%g", clipped.lr) + "): ";
+                     number_text(scion.lr) + "), ClippedScion " + number(clipped.mean()) + " (lr " +
+                     number_text(clipped.lr) + "): ";
   if (clipped.high() < scion.low())
     return text + "ClippedScion is " + times(scion, clipped) + " closer.";
   if (scion.high() < clipped.low()) return text + "Scion is " + times(clipped, scion) + " closer.";
@@ -119,11 +121,19 @@ double smallest_loss(double smoothing, int classes) {
   return term(label) + (classes - 1) * term(rest);
 }
 
+std::vector<double> different_stepsizes(std::span<const double> lrs) {
+  std::vector<double> different;
+  for (const double lr : lrs) {
+    if (std::ranges::find(different, lr) == different.end()) different.push_back(lr);
+  }
+  return different;
+}
+
 Table demo_table(std::span<const DemoRun> runs) {
   Table table({"lr", "Scion: excess loss", "ClippedScion: excess loss", "last step / lr",
                "test accuracy: Scion", "ClippedScion"});
   for (const double lr : stepsizes(runs)) {
-    table.add({format("%g", lr), mean_and_range(ending(runs, false, lr)),
+    table.add({number_text(lr), mean_and_range(ending(runs, false, lr)),
                mean_and_range(ending(runs, true, lr)),
                mean_of(runs, true, lr, &DemoRun::last_step, "%.1e", 1),
                mean_of(runs, false, lr, &DemoRun::accuracy, "%.1f %%", 100),
@@ -155,7 +165,7 @@ plot::Figure demo_figure(std::span<const DemoRun> runs) {
       for (double& sum : sums) sum = std::exp(sum / count);
       const size_t shade = std::min(i, warm.size() - 1);
       figure.curves.push_back(
-          {.name = (clipped ? "clipped, lr " : "Scion, lr ") + format("%g", lrs[i]),
+          {.name = (clipped ? "clipped, lr " : "Scion, lr ") + number_text(lrs[i]),
            .values = std::move(sums),
            .terminal_color = clipped ? 34 : 31,
            .svg_color = (clipped ? cool : warm)[shade]});
@@ -172,13 +182,13 @@ std::string demo_conclusion(std::span<const DemoRun> runs) {
     if (scion.values.empty() || clipped.values.empty()) continue;
     ++compared;
     seeds = std::max({seeds, scion.values.size(), clipped.values.size()});
-    const std::string at = " at lr " + format("%g", lr);
+    const std::string at = " at lr " + number_text(lr);
     if (clipped.high() < scion.low()) {
       closer.push_back(times(scion, clipped) + at);
     } else if (scion.high() < clipped.low()) {
       further.push_back(times(clipped, scion) + at);
     } else {
-      open.push_back("lr " + format("%g", lr));
+      open.push_back("lr " + number_text(lr));
     }
   }
   if (compared == 0) return "There is nothing to compare: one of the methods has no run.";

@@ -24,6 +24,10 @@ struct DemoRun {
 // The entropy of labels smoothed by `smoothing`: no network has a smaller cross-entropy on them.
 double smallest_loss(double smoothing, int classes);
 
+// Each once, in the order in which they first came: what is one number is one stepsize, however it
+// was written.
+std::vector<double> different_stepsizes(std::span<const double> lrs);
+
 // One row for each stepsize: geometric means over the seeds, and their range.
 Table demo_table(std::span<const DemoRun> runs);
 // Excess loss over the steps, a curve for each method and stepsize.

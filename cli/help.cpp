@@ -37,13 +37,7 @@ std::string allowed(const CLI::Option& option) {
   const std::string text = option.get_type_name();
   const size_t colon = text.find(':');
   if (colon == std::string::npos) return "";
-  const std::string check = text.substr(colon + 1);
-  if (check == "NONNEGATIVE") return "at least 0";
-  if (check == "POSITIVE") return "above 0";
-  const size_t open = check.find(" in ["), dash = check.find(" - ");
-  if (open == std::string::npos || dash == std::string::npos) return check;
-  return check.substr(open + 5, dash - open - 5) + " to " +
-         check.substr(dash + 3, check.find(']') - dash - 3);
+  return text.substr(colon + 1);
 }
 
 // As it would be typed: a list is "[a,b]" to CLI11.

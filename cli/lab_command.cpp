@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
@@ -15,7 +16,6 @@
 #include "lab/statement.h"
 #include "normball/error.h"
 #include "normball/parallel.h"
-#include "trainer/run/file_system.h"
 #include "trainer/run/terminal.h"
 
 namespace normball::cli {
@@ -32,22 +32,6 @@ struct Options {
   std::string norm = "spectral", problem = "cosh";
   int steps = 300;
 };
-
-// What the user named wrong is misuse of the command line (exit code 2), not a failed inequality.
-template <class Body>
-auto named_by_user(const Body& body) {
-  try {
-    return body();
-  } catch (const std::invalid_argument& error) {
-    throw CLI::ValidationError(error.what());
-  } catch (const run::FileError& error) {
-    throw CLI::ValidationError(error.what());
-  }
-}
-
-OutputFile open_for_writing(const std::string& name) {
-  return named_by_user([&] { return OutputFile("lab", name); });
-}
 
 void write(OutputFile& file, const std::string& name, const std::string& text) {
   if (name.empty()) return;
@@ -114,8 +98,8 @@ void print(const std::vector<Row>& rows) {
 void run_statements(const Options& options) {
   const auto all = statements();
   const auto jobs = named_by_user([&] { return plan(all, options.filter); });
-  OutputFile json = open_for_writing(options.json_file);
-  OutputFile html = open_for_writing(options.html_file);
+  OutputFile json("lab", options.json_file);
+  OutputFile html("lab", options.html_file);
 
   const int threads = options.threads > 0 ? options.threads : default_threads();
   const auto begin = std::chrono::steady_clock::now();
@@ -138,7 +122,7 @@ void run_statements(const Options& options) {
 void draw(const Options& options) {
   const auto problem =
       named_by_user([&] { return make_problem(options.problem, make_space(options.norm)); });
-  OutputFile svg = open_for_writing(options.svg_file);
+  OutputFile svg("lab", options.svg_file);
   const Picture picture = named_by_user([&] { return race(*problem, options.steps); });
   const int columns = std::clamp(run::output_columns() - 16, 20, 84);  // beside the axis
   std::cout << picture.text << '\n'
@@ -148,11 +132,11 @@ void draw(const Options& options) {
 
 void add_run_options(CLI::App& command, const std::shared_ptr<Options>& options) {
   command.add_option("--seeds", options->settings.seeds, "Seeds of every stochastic statement")
-      ->check(CLI::Range(2, 10000))
+      ->check(number_in({.low = 2, .high = 10000}))
       ->capture_default_str();
   command.add_flag("--quick", options->settings.quick, "Short runs: seconds instead of minutes");
   command.add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
-      ->check(at_least(0))
+      ->check(number_in({.low = 0, .high = 4096}))
       ->capture_default_str();
   command.add_option("--json", options->json_file, "Also write the rows to this file");
   command.add_option("--html", options->html_file, "Also write a page to this file");
@@ -160,7 +144,7 @@ void add_run_options(CLI::App& command, const std::shared_ptr<Options>& options)
       .add_option("--stepsize-factor", options->settings.stepsize_factor,
                   "Multiply every stepsize: above 1 the conditions are broken and statements may "
                   "fail")
-      ->check(at_least(1e-6))
+      ->check(number_in({.low = 1e-6, .high = 1e6}))
       ->capture_default_str();
 }
 
@@ -196,7 +180,7 @@ void add_lab_command(CLI::App& app) {
   picture->add_option("--norm", options->norm, "The norm")->capture_default_str();
   picture->add_option("--problem", options->problem, "The problem")->capture_default_str();
   picture->add_option("--steps", options->steps, "Steps of each run")
-      ->check(CLI::Range(10, 1000000))
+      ->check(number_in({.low = 10, .high = 1e6}))
       ->capture_default_str();
   picture->add_option("--svg", options->svg_file, "Also write the figure to this file");
   picture->callback([options] { draw(*options); });

@@ -2,31 +2,17 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <exception>
 #include <iostream>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "normball/normball.h"
-#include "normball/text.h"
 
 namespace {
-
-// CLI11 only says that a subcommand is required; a typo deserves the nearest one.
-void check_command(const CLI::App& app, std::string_view given) {
-  std::vector<std::string> names;
-  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  if (given.starts_with('-') || std::ranges::find(known, given) != known.end()) return;
-  throw CLI::ValidationError(normball::unknown_name("command", given, known));
-}
 
 // A file opened later must not take the place of a stream that the parent process had closed: what
 // is printed would end up in it. Writing to this standard output fails.
@@ -54,20 +40,8 @@ int run_command(int argc, char** argv) {
   normball::cli::add_eval_command(app);
   normball::cli::add_sample_command(app);
 #endif
-  try {
-    if (argc > 1) check_command(app, argv[1]);
-    app.parse(argc, argv);
-    return 0;
-  } catch (const CLI::RuntimeError& error) {  // a command that ran and found its answer to be no
-    return error.get_exit_code();
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const std::ios_base::failure&) {  // of std::cout: no other stream throws
-    throw;
-  } catch (const std::exception& error) {
-    std::cerr << "normball: " << error.what() << '\n';
-    return 1;
-  }
+  normball::cli::refuse_empty_texts(app);
+  return normball::cli::run_command_line(app, argc, argv);
 }
 
 }  // namespace

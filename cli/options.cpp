@@ -1,8 +1,7 @@
 #include "cli/options.h"
 
+#include <cmath>
 #include <iostream>
-
-#include "normball/text.h"
 
 namespace normball::cli {
 
@@ -24,14 +23,16 @@ run::Config load_with_warnings(const std::string& name_or_file,
   return config;
 }
 
-CLI::Validator at_least(double low) {
-  const std::string text = ">= " + number_text(low);
-  return {[low, text](const std::string& value) {
+CLI::Validator at_least(double low) { return number_in({.low = low}); }
+
+CLI::Validator number_in(const run::Range& range) {
+  return {[range](const std::string& value) {
             double number = 0;
-            const bool fits = CLI::detail::lexical_cast(value, number) && number >= low;
-            return fits ? std::string() : "must be a number " + text + ", got " + value;
+            const bool fits = CLI::detail::lexical_cast(value, number) && std::isfinite(number) &&
+                              range.contains(number);
+            return fits ? std::string() : "must be a number " + range.text() + ", got " + value;
           },
-          text};
+          range.text()};
 }
 
 }  // namespace normball::cli

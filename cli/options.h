@@ -2,10 +2,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "trainer/run/config.h"
+#include "trainer/run/config_keys.h"
 
 namespace normball::cli {
 
@@ -16,7 +18,22 @@ void add_settings(CLI::App& command, std::vector<std::string>& settings);
 run::Config load_with_warnings(const std::string& name_or_file,
                                const std::vector<std::string>& settings);
 
-// A number of that size or more.
+// A finite number of that size or more; one in the range.
 CLI::Validator at_least(double low);
+CLI::Validator number_in(const run::Range& range);
+
+// What a function reads without throwing std::invalid_argument.
+template <class Read>
+CLI::Validator read_by(Read read) {
+  return {[read](const std::string& text) {
+            try {
+              read(text);
+              return std::string();
+            } catch (const std::invalid_argument& error) {
+              return std::string(error.what());
+            }
+          },
+          ""};
+}
 
 }  // namespace normball::cli

@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
 
+#include "normball/error.h"
 #include "trainer/run/atomic_file.h"
 #include "trainer/run/file_system.h"
 
@@ -18,6 +20,10 @@ using run::FileSystem;
 OutputFile::OutputFile(std::string_view command, std::string path)
     : command_(command), path_(std::move(path)) {
   if (path_.empty()) return;
+  if (path_ == "-") {
+    throw CLI::ValidationError(detail::message(
+        command_, "'-' is no file: what is printed goes to standard output; name a file"));
+  }
   std::error_code ignored;
   created_ = !std::filesystem::exists(path_, ignored);
   file_ = FileSystem::real().open(path_.c_str(), O_WRONLY | O_CREAT, 0666);

@@ -53,9 +53,11 @@ void print_results(const std::vector<run::RunData>& runs) {
   });
   std::vector<std::string> header = {"run", "lr", "steps"};
   const auto add_header = [&](const auto&... text) { (header.emplace_back(text), ...); };
-  if (accuracies) add_header("accuracy", "best", "mean of 2nd half");
+  if (accuracies) add_header("accuracy", "best accuracy", "mean of 2nd half");
   add_header("val loss");
-  if (losses) add_header("best val loss", "mean of 2nd half");
+  if (losses) {
+    add_header("best val loss", accuracies ? "mean val loss of 2nd half" : "mean of 2nd half");
+  }
   add_header("train loss", "seconds");
   Table table(header);
   for (const auto& data : runs) {

@@ -47,12 +47,10 @@ std::string last_lines(const std::filesystem::path& log, size_t count) {
 }
 
 std::string failure(const Job& job, int status) {
-  std::string words;
-  for (const auto& word : job.command) words += (words.empty() ? "" : " ") + word;
   const std::string how = WIFEXITED(status)
                               ? "ended with exit code " + std::to_string(WEXITSTATUS(status))
                               : "was ended by signal " + std::to_string(WTERMSIG(status));
-  return words + "\n" + how + "; the end of " + job.log.string() + ":" + last_lines(job.log, 5);
+  return job.name + " " + how + "; the end of " + job.log.string() + ":" + last_lines(job.log, 5);
 }
 
 }  // namespace

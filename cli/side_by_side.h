@@ -9,6 +9,7 @@
 namespace normball::cli {
 
 struct Job {
+  std::string name;                  // in errors
   std::vector<std::string> command;  // the first word is the program
   std::filesystem::path log;         // what it prints
 };

@@ -22,8 +22,8 @@ namespace {
 struct TrainCommand {
   std::string config;
   std::vector<std::string> settings = {};
-  std::string name = {};
-  std::string resume = {};
+  std::optional<std::string> name = {};
+  std::optional<std::string> resume = {};
   bool overfit_batch = false;
   trainer::TrainingOptions options = {};
 };
@@ -46,10 +46,10 @@ std::string result_text(const trainer::Evaluation& evaluation) {
 
 // `--resume CONFIG`: the option takes a value only where it is one, and leaves the configuration.
 void leave_configuration(TrainCommand& command) {
-  const auto& value = command.resume;
-  if (command.config.empty() && !value.empty() && value != "auto" &&
-      !std::filesystem::is_directory(value)) {
-    command.config = std::exchange(command.resume, "auto");
+  if (command.resume == "") throw CLI::ValidationError("--resume", "must not be empty");
+  if (command.config.empty() && command.resume && command.resume != "auto" &&
+      !std::filesystem::is_directory(*command.resume)) {
+    command.config = *std::exchange(command.resume, "auto");
   }
   if (command.config.empty()) throw CLI::RequiredError("config");
 }
@@ -58,11 +58,9 @@ void train(TrainCommand command) {
   const run::StopSignals signals;
   leave_configuration(command);
   auto config = load_with_warnings(command.config, command.settings);
-  if (!command.name.empty()) {
-    config.run.name = command.name;
-    run::validate(config, "--name");
-  }
-  if (!command.resume.empty()) config.run.resume = command.resume;
+  if (command.name) config.run.name = *command.name;
+  run::validate_name(config.run.name, command.name ? "--name" : command.config);
+  if (command.resume) config.run.resume = *command.resume;
   if (command.overfit_batch) config.train.overfit_batch = true;
   trainer::use_threads(config.run.threads);
   trainer::keep_tensor_memory();
@@ -125,8 +123,10 @@ void add_sample_option(CLI::App& command, StoredCommand& options, const std::str
   command
       .add_option_function<std::string>(
           flag,
-          [&options, key](const std::string& value) {
+          [&options, flag, key](const std::string& value) {
             options.flags.push_back("sample." + key + "=" + value);
+            run::Config any;
+            run::apply_setting(any, options.flags.back(), flag + ' ' + value);  // is it right?
           },
           help + "; default: sample." + key + " of the run")
       ->type_name("NUMBER");
@@ -156,7 +156,7 @@ void add_train_command(CLI::App& app) {
   train_app
       ->add_option("--stop-after", options->options.stop_after,
                    "Save and stop after this many steps; --resume goes on")
-      ->check(at_least(1));
+      ->check(number_in({.low = 1, .high = 1e12}));
   train_app->callback([options] { train(*options); });
 }
 
@@ -174,8 +174,11 @@ void add_sample_command(CLI::App& app) {
   auto* command = app.add_subcommand("sample", "Text from a trained language model");
   command->add_option("run", options->path, "A run directory (its best checkpoint) or a checkpoint")
       ->required();
-  command->add_option("--prompt", options->prompt,
-                      "The text to go on from; default: sample.prompt of the run");
+  command
+      ->add_option("--prompt", options->prompt,
+                   "The text to go on from; default: sample.prompt of the run")
+      ->type_name("WORDS");  // which may be none
+
   add_sample_option(*command, *options, "--length", "length", "Tokens to add");
   add_sample_option(*command, *options, "--temperature", "temperature",
                     "0: always the likeliest token");

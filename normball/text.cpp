@@ -143,8 +143,14 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
 std::string unknown_name(std::string_view what, std::string_view name,
                          std::span<const std::string_view> known) {
   std::string text = "unknown " + std::string(what) + " '" + std::string(name) + "'";
-  const auto nearest = nearest_name(name, known);
-  if (!nearest.empty() && edit_distance(name, nearest) <= std::max<size_t>(1, nearest.size() / 3)) {
+  auto nearest = nearest_name(name, known);
+  const auto longer = [&](std::string_view candidate) {
+    return name.size() > 2 && candidate.starts_with(name);
+  };
+  const bool begins = std::ranges::count_if(known, longer) == 1;  // which is what is meant
+  if (begins) nearest = *std::ranges::find_if(known, longer);
+  if (begins || (!nearest.empty() &&
+                 edit_distance(name, nearest) <= std::max<size_t>(1, nearest.size() / 3))) {
     text += "; did you mean '" + std::string(nearest) + "'?";
   } else {
     text += '.';

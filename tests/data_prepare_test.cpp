@@ -50,6 +50,22 @@ TEST(PrepareTest, BytesComeBackExactly) {
   EXPECT_EQ(dataset_kind(directory / "out"), DatasetKind::Shards);
 }
 
+TEST(PrepareTest, CanBeInterruptedBetweenTheShardsOfAPiece) {
+  const TemporaryDirectory directory;
+  write(directory / "a.txt", std::string(100'000, 'a'));
+  int calls = 0;
+  const auto interrupt = [&](std::int64_t, std::int64_t) {
+    if (++calls == 2) throw std::runtime_error("interrupted");
+  };
+  const PrepareOptions options{.texts = {directory / "a.txt"},
+                               .out = directory / "out",
+                               .bpe_directory = {},
+                               .shard_tokens = 1};
+  EXPECT_THROW(prepare(options, interrupt), std::runtime_error);
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(directory.entries(), 1u);  // after 32 of 90,000 shards
+}
+
 TEST(PrepareTest, BytePairsBringTheirVocabularyAndSeparateFiles) {
   const TemporaryDirectory directory;
   std::filesystem::create_directory(directory / "bpe");

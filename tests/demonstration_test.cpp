@@ -25,6 +25,24 @@ bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+TEST(Demonstration, AStepsizeGivenTwiceCountsOnce) {
+  EXPECT_EQ(different_stepsizes(Values{0.01, 0.010, 1e-2, 0.3, 0.01}), (Values{0.01, 0.3}));
+  EXPECT_EQ(different_stepsizes(Values{0.1, 0.1000000001}), (Values{0.1, 0.1000000001}));
+  EXPECT_TRUE(different_stepsizes(Values{}).empty());
+}
+
+TEST(Demonstration, NearStepsizesAreToldApart) {
+  std::vector<DemoRun> runs;
+  for (const double lr : {0.1, 0.1000000001}) {
+    add(runs, false, lr, {1e-2});
+    add(runs, true, lr, {1e-3});
+  }
+  std::ostringstream table;
+  demo_table(runs).print(table);
+  EXPECT_TRUE(says(table.str(), "0.1000000001")) << table.str();
+  EXPECT_TRUE(says(demo_conclusion(runs), "at lr 0.1000000001")) << demo_conclusion(runs);
+}
+
 TEST(Demonstration, SmallestLossIsTheMinimumOfTheSmoothedCrossEntropy) {
   // Cross-entropy with the label's probability p and the rest shared evenly, minimized over a grid.
   const double smoothing = 0.1;

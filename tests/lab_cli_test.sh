@@ -32,7 +32,7 @@ expect 2 "did you mean 'spectral'" check descent --norm spektral
 expect 2 "did you mean 'cosh'" check descent --problem kosh
 expect 2 "no statement applies" check ggnc --problem factorization
 expect 2 "no constants" picture --problem factorization
-expect 2 "error while opening for writing" check lengths --quick --json "$work/missing/file.json"
+expect 1 "error while opening for writing" check lengths --quick --json "$work/missing/file.json"
 expect 2 "statement is required" check
 expect 2 "--seeds" all --seeds 0
 expect 2 "--sedes" all --sedes 3

@@ -27,14 +27,14 @@ expect 0 "rho = 150.0" config --show nanogpt-124m-clipped-scion
 expect 0 "lr = 0.5" config --show cifar10-adam --set optimizer.lr=0.5 --set run.seed=3
 expect 0 "fine" config --check "$source/configs/cifar10-adam.toml"
 expect 1 "did you mean 'cifar10-adam'" config --show cifar10-adm
-expect 1 "did you mean 'lr'" config --show cifar10-adam --set optimizer.lrr=1
-expect 1 "must be in [0, 1e+30]" config --show cifar10-adam --set optimizer.lr=-1
+expect 2 "did you mean 'lr'" config --show cifar10-adam --set optimizer.lrr=1
+expect 2 "must be in [0, 1e+30]" config --show cifar10-adam --set optimizer.lr=-1
 printf '[run]\nstpes = 1\n' >"$work/typo.toml"
 expect 1 "typo.toml:2: in [run]: unknown key 'stpes'; did you mean 'steps'?" config --check "$work/typo.toml"
-expect 1 "must be a finite number, got inf" config --check cifar10-scion --set norm.hidden_radius=inf
+expect 2 "must be a finite number, got inf" config --check cifar10-scion --set norm.hidden_radius=inf
 expect 0 "no effect any more: optimizer.alpha" config --check cifar10-scion --set optimizer.method=gd
-expect 1 "optimizer.alpha has no effect" config --check cifar10-scion --set optimizer.method=gd --set optimizer.alpha=0.3
-expect 1 "unknown solver 'foo'. Allowed" config --check cifar10-scion --set optimizer.solver=foo
+expect 2 "optimizer.alpha has no effect" config --check cifar10-scion --set optimizer.method=gd --set optimizer.alpha=0.3
+expect 2 "unknown solver 'foo'. Allowed" config --check cifar10-scion --set optimizer.solver=foo
 expect 2 "--shwo" config --shwo cifar10-adam
 expect 2 "exclude each other" config --list --keys
 expect 2 "needs --keys" config --list --markdown

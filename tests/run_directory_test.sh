@@ -100,6 +100,33 @@ expect_error "'$normball' train tiny.toml --name whole --resume runs/first/check
 train tiny.toml --name third --resume runs/first
 same_runs whole third 8
 
+# TensorBoard's files come along, in an order in which the new one counts last.
+for run in second third; do
+  for file in runs/first/events.out.tfevents.*; do
+    cmp "$file" "runs/$run/${file##*/}" || fail "$run lacks ${file##*/}"
+  done
+  [ "$(ls runs/$run/events.out.tfevents.* | tail -1)" != "runs/$run/$(ls runs/first | grep tfevents | tail -1)" ] ||
+    fail "the copied events of $run count last: $(ls runs/$run)"
+done
+
+# Metrics that are damaged in the middle are refused before anything is written.
+train tiny.toml --name marred --stop-after 4
+sed -i '2s/.*/{"step": 1, "loss"/' runs/marred/metrics.jsonl
+digest runs/marred >before
+expect_error "'$normball' train tiny.toml --name marred --resume --set eval.batches=3" "metrics.jsonl:2" "mend or delete"
+digest runs/marred | cmp - before || fail "a refused resume changed the run"
+expect_error "'$normball' train tiny.toml --name marred2 --resume runs/marred" "marred/metrics.jsonl:2"
+[ ! -e runs/marred2 ] || fail "a refused resume made a directory"
+
+# The best checkpoint is damaged: only those that can be read are named instead.
+cp -r runs/whole runs/worn
+best=$("$normball" eval runs/worn | sed -n 's/^step \([0-9]*\),.*/\1/p')
+other=$(ls runs/worn/checkpoints | grep -vx "step-$best")
+truncate -s -1 "runs/worn/checkpoints/step-$best/model.safetensors"
+expect_error "'$normball' eval runs/worn" "best checkpoint cannot be read" "can be named" "$other"
+truncate -s -1 "runs/worn/checkpoints/$other/model.safetensors"
+expect_error "'$normball' eval runs/worn" "No other of the run can be read"
+
 # Names are plain names, wherever they are given.
 for name in a/b .. . /tmp/x; do
   expect_error "'$normball' train tiny.toml --name $name" "run.name" "plain name"

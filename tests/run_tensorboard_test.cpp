@@ -172,5 +172,17 @@ TEST(TensorBoard, UnwritableDirectoryIsNamed) {
   }
 }
 
+TEST(EventWriter, ANewFileComesAfterAllThatAreThere) {
+  const testing::ScratchDirectory scratch;
+  testing::write(scratch / "events.out.tfevents.8888888888.zzz.1.0", "");  // a clock ahead of ours
+  testing::write(scratch / "events.out.tfevents.old", "");                 // no time at all
+  std::vector<std::filesystem::path> made;
+  for (int i = 0; i < 3; ++i) made.push_back(EventWriter(scratch.path()).path().filename());
+  EXPECT_GT(made[0].string(), "events.out.tfevents.8888888888.zzz.1.0");
+  EXPECT_LT(made[0], made[1]);
+  EXPECT_LT(made[1], made[2]);
+  EXPECT_EQ(event_files(scratch.path()).size(), 5u);
+}
+
 }  // namespace
 }  // namespace normball::run

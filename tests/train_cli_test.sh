@@ -147,6 +147,15 @@ cmp -s <(grep val_loss runs/own/metrics.jsonl) <(grep val_loss runs/text-whole/m
 "$normball" eval runs/own >one
 "$normball" eval runs/own --set data.validation=text.txt >two
 cmp -s one two && fail "eval --set data.validation changed nothing"
+# Texts by GPT-2's tokens: the vocabulary may be elsewhere now; where it is not, it is said.
+mkdir bpe && printf '#version: 0.2\nh e\nl l\n\304\240 t\n' >bpe/vocab.bpe
+"$normball" train gpt.toml --name pairs --set data.bpe=bpe --set model.vocab=260 --set model.init=sphere >/dev/null 2>err || fail "data.bpe: $(cat err)"
+"$normball" eval runs/pairs >one
+cp -r bpe elsewhere
+"$normball" eval runs/pairs --set data.bpe=elsewhere >two 2>err || fail "eval --set data.bpe: $(cat err)"
+cmp one two
+expect_error "'$normball' eval runs/pairs --set data.bpe=nowhere" "nowhere"
+expect_error "'$normball' sample runs/pairs --set data.bpe=elsewhere" "has its vocabulary in runs/pairs/tokenizer"
 # sample takes the run's [sample], changed by --set or its own options.
 [ "$("$normball" sample runs/text-whole --set sample.length=5 --set sample.temperature=0 | wc -c)" = 6 ] || fail "sample.length"
 [ "$("$normball" sample runs/text-whole --length 5 --prompt '"a' --temperature 0 | wc -c)" = 8 ] || fail "--length, --prompt"

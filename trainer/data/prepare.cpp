@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* where = "prepare";
 constexpr size_t step_bytes = size_t{8} << 20;  // of text between two calls of the progress
+constexpr std::int64_t shards_between = 16;     // at most
 
 // A directory beside the final one, removed unless it is renamed to it.
 class PartialDirectory {
@@ -101,9 +102,22 @@ class Preparation {
       const size_t size = tokenizer_.is_bytes()
                               ? std::min(step_bytes, text.size())
                               : next_safe_cut(text, std::min(step_bytes, text.size()));
-      writer.append(tokenizer_.encode(text.substr(0, size), options_.threads));
+      write_tokens(tokenizer_.encode(text.substr(0, size), options_.threads), writer);
       text.remove_prefix(size);
       report(size);
+    }
+  }
+
+  // Small shards take long to write: the progress, which may throw, is called in between.
+  void write_tokens(std::span<const Token> tokens, ShardWriter& writer) {
+    const size_t some = static_cast<size_t>(
+        std::min(options_.shard_tokens, ShardWriter::max_shard_tokens / shards_between) *
+        shards_between);
+    while (!tokens.empty()) {
+      const auto part = tokens.first(std::min(some, tokens.size()));
+      writer.append(part);
+      tokens = tokens.subspan(part.size());
+      if (!tokens.empty()) report(0);
     }
   }
 

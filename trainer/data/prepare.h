@@ -20,7 +20,7 @@ struct PrepareOptions {
   int threads = 1;
 };
 
-// Called after every piece of text with the bytes done and all there are.
+// Called after every piece of text, and every few shards, with the bytes done and all there are.
 using PrepareProgress = std::function<void(std::int64_t done, std::int64_t all)>;
 
 // Writes train_*.bin and val_*.bin, dataset.json, and for byte-pair encoding the vocabulary's

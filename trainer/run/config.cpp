@@ -13,15 +13,19 @@
 #include "trainer/run/config_use.h"
 #include "trainer/run/file_system.h"
 #include "trainer/run/presets.h"
+#include "trainer/run/terminal.h"
 
 namespace normball::run {
 namespace {
 
 constexpr std::uintmax_t max_file = 1 << 20;
 
+// `where` is a file, with or without a line, or an option of the command line.
 template <class... Parts>
 [[noreturn]] void wrong(std::string_view where, const Parts&... parts) {
-  normball::detail::invalid("config", where, ": ", parts...);
+  const std::string text = normball::detail::message("config", where, ": ", parts...);
+  if (where.starts_with("--")) throw SettingError(text);
+  throw std::invalid_argument(text);
 }
 
 std::string text_of(const toml::node& node) {
@@ -158,6 +162,20 @@ void assign(Config& config, const Key& key, const toml::node& node, const std::s
   std::visit([&](auto place) { Reader(key, where).read(node, place(config)); }, key.place);
 }
 
+// A value as --set has it. What is no TOML is a text, which the key refuses by naming what it
+// takes.
+toml::table parse_value(const std::string& value, const Key& key, std::string_view where) {
+  try {
+    return toml::parse("value = " + value);
+  } catch (const toml::parse_error&) {
+    if (std::holds_alternative<At<std::string>>(key.place)) {
+      wrong(where, key.full_name(), " begins with a quote and is no text of TOML; ",
+            "leave the quotes out, or end it with the same one");
+    }
+    return toml::table{{"value", value}};
+  }
+}
+
 bool schedule_needs_steps(const ScheduleConfig& schedule) {
   return schedule.kind != "constant" || schedule.warmup > 0;
 }
@@ -246,6 +264,21 @@ std::vector<std::string> idle_keys(const std::vector<GivenKey>& in_file, const C
   return warnings;
 }
 
+// Where keys do not fit together: the settings, if the file is right without them.
+std::string blamed(Config file, const std::filesystem::path& path,
+                   std::span<const std::string> settings) {
+  if (settings.empty()) return path.string();
+  try {
+    reset_unused(file);
+    validate(file, path.string());
+  } catch (const std::invalid_argument&) {
+    return path.string();
+  }
+  std::string text;
+  for (const auto& setting : settings) text += (text.empty() ? "--set " : " --set ") + setting;
+  return text;
+}
+
 std::vector<GivenKey> apply_sections(Config& config, const toml::table& document,
                                      std::string_view where) {
   std::vector<GivenKey> given;
@@ -284,8 +317,8 @@ std::vector<GivenKey> apply_toml(Config& config, std::string_view text, std::str
   return apply_sections(config, parse_toml(text, where), where);
 }
 
-GivenKey apply_setting(Config& config, std::string_view setting) {
-  const std::string where = "--set " + std::string(setting);
+GivenKey apply_setting(Config& config, std::string_view setting, std::string_view option) {
+  const std::string where = option.empty() ? "--set " + std::string(setting) : std::string(option);
   const auto equals = setting.find('=');
   const auto path = setting.substr(0, equals);
   const auto dot = path.find('.');
@@ -303,8 +336,7 @@ GivenKey apply_setting(Config& config, std::string_view setting) {
     return {&key, where};
   }
   if (value.find('\n') != std::string::npos) wrong(where, "the value must be on one line");
-  const toml::table document = parse_toml("value = " + value, where, false);
-  assign(config, key, *document.get("value"), where);
+  assign(config, key, *parse_value(value, key, where).get("value"), where);
   return {&key, where};
 }
 
@@ -326,15 +358,23 @@ void validate(const Config& config, std::string_view where) {
     wrong(where, "schedule.end = ", schedule.end,
           " must not exceed optimizer.lr = ", config.optimizer.lr);
   }
-  const auto& name = config.run.name;
-  if (name == "." || name == ".." || name.find('/') != std::string::npos) {
-    wrong(where, "run.name = \"", name, "\" must be a plain name; run.dir takes the directory");
-  }
   if (config.run.resume.empty()) {
     wrong(where, "run.resume must be never, auto or a checkpoint's directory, not empty");
   }
   validate_model(config, where);
   validate_optimizer(config, where);
+}
+
+void validate_name(std::string_view name, std::string_view where) {
+  constexpr size_t longest = 200;  // file systems allow 255 bytes
+  const bool control = std::ranges::any_of(
+      name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  if (name.empty() || name.size() > longest || name.starts_with('.') || name.starts_with('-') ||
+      name.find('/') != std::string_view::npos || control) {
+    wrong(where, "run.name must be a plain name: 1 to ", longest,
+          " bytes, not beginning with '.' or '-', without '/' and control characters, got \"",
+          printable(name), "\"; run.dir takes the directory");
+  }
 }
 
 Config load_config(std::string_view name_or_file, std::span<const std::string> settings,
@@ -349,8 +389,11 @@ Config load_config(std::string_view name_or_file, std::span<const std::string> s
   const auto idle = idle_keys(in_file, file, config);
   if (warnings != nullptr) *warnings = idle;
   reset_unused(config);
-  if (config.run.name.empty()) config.run.name = path.stem().string();
-  validate(config, path.string());
+  const bool own_name = !config.run.name.empty();
+  if (!own_name) config.run.name = path.stem().string();
+  const std::string where = blamed(file, path, settings);
+  validate(config, where);
+  if (own_name) validate_name(config.run.name, where);
   return config;
 }
 

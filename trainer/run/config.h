@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -142,7 +143,11 @@ struct Config {
 };
 
 // Every error is a std::invalid_argument that names the file and line (or the --set), the key, the
-// value and what would be right.
+// value and what would be right. Where an option of the command line is at fault it is this one:
+class SettingError : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
 
 // A key that was given, and where: "mine.toml:3", "--set run.steps=3".
 struct Key;
@@ -154,10 +159,13 @@ struct GivenKey {
 
 // Applies TOML text; `where` names its source.
 std::vector<GivenKey> apply_toml(Config& config, std::string_view text, std::string_view where);
-// Applies "section.key=value". A text needs no quotes.
-GivenKey apply_setting(Config& config, std::string_view setting);
+// Applies "section.key=value". A text needs no quotes. `where` is the option that gave it; empty:
+// --set.
+GivenKey apply_setting(Config& config, std::string_view setting, std::string_view where = "");
 // What keys must fulfil together.
 void validate(const Config& config, std::string_view where);
+// What names of new runs must fulfil.
+void validate_name(std::string_view name, std::string_view where);
 
 // A file or a preset's name (with what it extends, config_layers.h), then the settings, then
 // validate(). A key that has no effect (config_use.h) is refused, unless it is inherited; where it

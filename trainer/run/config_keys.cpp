@@ -141,7 +141,7 @@ std::vector<Key> make_keys() {
   train("loss", place<&Config::train, &T::loss>(), {},
         "reduction over the batch; sum scales s, so rho is in other units", Same, {"mean", "sum"});
   train("overfit_batch", place<&Config::train, &T::overfit_batch>(), {},
-        "the first micro-batch again and again: a model and stepsize in order bring its loss to 0");
+        "the first batch again and again: a model and stepsize in order bring its loss to 0");
 
   const auto optimizer = [&](std::string_view name, Place p, Range range, std::string_view help,
                              std::vector<std::string_view> choices = {},
@@ -220,7 +220,7 @@ std::vector<Key> make_keys() {
   using E = EvalConfig;
   eval("batches", place<&Config::eval, &E::batches>(), count, "of validation data; 0: all of it");
   eval("batch", place<&Config::eval, &E::batch>(), {.low = 0, .high = 1 << 30},
-       "images or sequences at a time; 0: as in training");
+       "images or sequences of a batch; 0: train.batch, by train.micro_batch at a time");
   eval("tta", place<&Config::eval, &E::tta>(), {.low = 0, .high = 2},
        "average over views. 0: one, 1: mirrored, 2: mirrored and shifted");
 

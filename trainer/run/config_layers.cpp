@@ -44,13 +44,13 @@ std::string at_line(std::string_view where, const toml::source_region& source) {
   return std::string(where) + ":" + std::to_string(source.begin.line);
 }
 
-toml::table parse_toml(std::string_view text, std::string_view where, bool with_line) {
+toml::table parse_toml(std::string_view text, std::string_view where) {
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {
-    normball::detail::invalid("config",
-                              with_line ? at_line(where, error.source()) : std::string(where), ": ",
-                              error.description());
+    normball::detail::invalid("config", at_line(where, error.source()),
+                              ": is not TOML here: ", error.description(),
+                              ". A line is `key = value` (texts in quotes) or `[section]`");
   }
 }
 

@@ -21,8 +21,8 @@ struct ConfigLayer {
 // gives it, with or without .toml, then among the presets.
 std::vector<ConfigLayer> config_layers(const std::filesystem::path& path);
 
-// Parsed text; an error names `where`, with the line in it where there are several.
-toml::table parse_toml(std::string_view text, std::string_view where, bool with_line = true);
+// Parsed text; an error names `where` and the line.
+toml::table parse_toml(std::string_view text, std::string_view where);
 
 // "mine.toml:3".
 std::string at_line(std::string_view where, const toml::source_region& source);

@@ -206,7 +206,8 @@ std::string optimizer_text(const Config& config) {
 
 std::string_view keys_after_training(std::string_view command) {
   return command == "eval"
-             ? "eval.batches, eval.batch, eval.tta, data.path, data.validation, run.threads"
+             ? "eval.batches, eval.batch, eval.tta, data.path, data.validation, data.bpe, "
+               "run.threads"
              : "sample.prompt, sample.length, sample.temperature, sample.top_k, data.path, "
                "data.bpe, run.threads";
 }

@@ -90,6 +90,17 @@ Scan scan_lines(const fs::path& path, const std::function<bool(MetricsLine)>& us
   return scan;
 }
 
+// Where the lines up to a step end, and the step of the last of them.
+off_t lines_up_to(const fs::path& path, std::int64_t step, std::int64_t* last) {
+  return scan_lines(path,
+                    [&](const MetricsLine& line) {
+                      if (line.step > step) return false;
+                      *last = line.step;
+                      return true;
+                    })
+      .end;
+}
+
 }  // namespace
 
 std::optional<double> MetricsLine::number(std::string_view name) const {
@@ -132,11 +143,7 @@ MetricsWriter::MetricsWriter(fs::path path, std::optional<std::int64_t> resume_s
                              FileSystem& files)
     : path_(std::move(path)), files_(files) {
   if (resume_step && fs::exists(path_)) {
-    bytes_ = scan_lines(path_, [&](const MetricsLine& line) {
-               if (line.step > *resume_step) return false;
-               last_step_ = line.step;
-               return true;
-             }).end;
+    bytes_ = lines_up_to(path_, *resume_step, &last_step_);
   }
   file_ = files_.open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
   if (file_ < 0) throw FileError("MetricsWriter", "opening", path_, errno);
@@ -168,6 +175,11 @@ void MetricsWriter::write(const MetricsLine& line) {
 
 void MetricsWriter::sync() {
   if (files_.sync(file_) < 0) throw FileError("MetricsWriter", "syncing", path_, errno);
+}
+
+void check_metrics(const fs::path& path, std::int64_t resume_step) {
+  std::int64_t last = 0;
+  if (fs::exists(path)) lines_up_to(path, resume_step, &last);
 }
 
 Metrics read_metrics(const fs::path& path) {

@@ -56,6 +56,10 @@ class MetricsWriter {
   std::int64_t last_step_ = 0;
 };
 
+// Throws where a MetricsWriter that goes on after that step would: where damage precedes good
+// lines. A file that is not there is fine.
+void check_metrics(const std::filesystem::path& path, std::int64_t resume_step);
+
 struct Metrics {
   std::vector<MetricsLine> lines;
   bool cut_off = false;  // the end was not a whole line and was left out

@@ -60,6 +60,12 @@ std::optional<fs::path> find_preset(std::string_view name) {
 
 fs::path find_config(std::string_view name_or_file) {
   if (fs::path path(name_or_file); fs::is_regular_file(path)) return path;
+  if (fs::is_directory(name_or_file)) {
+    const fs::path inside = fs::path(name_or_file) / "config.toml";
+    normball::detail::invalid("config", name_or_file, " is a directory; name a TOML file",
+                              fs::is_regular_file(inside) ? ", such as " + inside.string() : "",
+                              ", or a preset (`normball config --list`)");
+  }
   if (auto path = find_preset(name_or_file)) return *path;
   const auto all = presets();
   std::vector<std::string_view> names;

@@ -1,6 +1,8 @@
 #include "trainer/run/resume.h"
 
+#include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "normball/error.h"
 #include "trainer/run/metrics.h"
@@ -133,16 +135,27 @@ Config configuration_of(const fs::path& directory, std::span<const std::string> 
   const fs::path then =
       recorded_in.empty() ? fs::path(config.run.dir) / config.run.name : recorded_in;
   const fs::path own_copy = directory / "tokenizer";
-  if (!config.data.bpe.empty() && !is_there(config.data.bpe) && is_there(own_copy)) {
+  const auto gone = [&](const char* key, const std::string& path) {
+    return !path.empty() && !is_there(path) && !sets(settings, key);
+  };
+  if (gone("data.bpe", config.data.bpe) && is_there(own_copy)) {
     config.data.bpe = own_copy.string();
   }
-  for (std::string* path : {&config.data.path, &config.data.validation, &config.data.bpe}) {
-    if (path->empty() || is_there(*path)) continue;
+  for (const auto& [key, path] : {std::pair{"data.path", &config.data.path},
+                                  {"data.validation", &config.data.validation},
+                                  {"data.bpe", &config.data.bpe}}) {
+    if (!gone(key, *path)) continue;
     const fs::path relative = fs::path(*path).lexically_relative(then);
     const fs::path moved = (fs::absolute(directory) / relative).lexically_normal();
     if (!relative.empty() && is_there(moved)) *path = moved.string();
   }
   return config;
+}
+
+bool sets(std::span<const std::string> settings, std::string_view key) {
+  return std::ranges::any_of(settings, [&](std::string_view setting) {
+    return setting.substr(0, setting.find('=')) == key;
+  });
 }
 
 }  // namespace normball::run

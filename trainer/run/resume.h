@@ -38,9 +38,12 @@ Config as_recorded(Config config, const std::string& origin);
 
 // The run directory's configuration, changed by the settings. Data that is not where it was is
 // looked for in the same place relative to the run, which `recorded_in` (may be empty) was when it
-// was written: run and data may have been moved together.
+// was written: run and data may have been moved together. What the settings name is taken as it is.
 Config configuration_of(const std::filesystem::path& directory,
                         std::span<const std::string> settings, std::string_view command,
                         const std::filesystem::path& recorded_in);
+
+// Whether one of them is "key=...".
+bool sets(std::span<const std::string> settings, std::string_view key);
 
 }  // namespace normball::run

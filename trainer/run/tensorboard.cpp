@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 
@@ -57,6 +59,8 @@ class Message {
   std::string data_;
 };
 
+const std::string prefix = "events.out.tfevents.";
+
 double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -82,16 +86,28 @@ std::string raw(T value) {
 fs::path new_path(const fs::path& directory) {
   char host[256] = "localhost";
   ::gethostname(host, sizeof host - 1);
-  const auto seconds = static_cast<std::int64_t>(wall_time());
-  for (int attempt = 0;; ++attempt) {
-    const fs::path path =
-        directory / ("events.out.tfevents." + std::to_string(seconds) + "." + host + "." +
-                     std::to_string(::getpid()) + "." + std::to_string(attempt));
-    if (!fs::exists(path)) return path;
+  auto seconds = static_cast<std::int64_t>(wall_time());
+  for (const auto& name : event_files(directory)) {
+    const std::string text = name.string().substr(prefix.size());
+    std::int64_t then = 0;
+    std::from_chars(text.data(), text.data() + text.size(), then);
+    if (then < INT64_MAX) seconds = std::max(seconds, then + 1);
   }
+  return directory /
+         (prefix + std::to_string(seconds) + "." + host + "." + std::to_string(::getpid()) + ".0");
 }
 
 }  // namespace
+
+std::vector<fs::path> event_files(const fs::path& directory) {
+  std::vector<fs::path> names;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const fs::path name = entry.path().filename();
+    if (name.string().starts_with(prefix)) names.push_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
 
 EventWriter::EventWriter(const fs::path& directory, std::optional<std::int64_t> first_step,
                          FileSystem& files)

@@ -9,15 +9,20 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "trainer/run/file_system.h"
 
 namespace normball::run {
 
+// The names of a directory's event files, in the order in which they are read.
+std::vector<std::filesystem::path> event_files(const std::filesystem::path& directory);
+
 class EventWriter {
  public:
-  // A new file events.out.tfevents.<time>.<host>.<pid> in the directory. A resumed run starts
-  // another one whose first event tells readers to drop what older files have from `first_step` on.
+  // A new file events.out.tfevents.<time>.<host>.<pid> in the directory, after all that are there
+  // in the order of names, in which readers take them. A resumed run starts another one whose first
+  // event tells readers to drop what older files have from `first_step` on.
   EventWriter(const std::filesystem::path& directory, std::optional<std::int64_t> first_step = {},
               FileSystem& files = FileSystem::real());
   ~EventWriter();

@@ -53,9 +53,15 @@ class Stream {
   Buffer batch_;
 };
 
-std::int64_t batches_of(std::int64_t items, std::int64_t batch, std::int64_t limit) {
-  const std::int64_t all = (items + batch - 1) / batch;
-  return limit > 0 ? std::min(limit, all) : all;
+// How many of the items eval.batches covers; a batch is eval.batch, or as in training.
+std::int64_t evaluated_of(std::int64_t items, const run::Config& config) {
+  const std::int64_t batch = config.eval.batch > 0 ? config.eval.batch : config.train.batch;
+  const std::int64_t batches = config.eval.batches;
+  return batches > 0 && batches < items / batch + 1 ? std::min(items, batches * batch) : items;
+}
+// How many go through the model at a time: what fits into memory in training does here.
+std::int64_t evaluated_at_once(const run::Config& config) {
+  return config.eval.batch > 0 ? config.eval.batch : config.train.micro();
 }
 
 std::string digest_of(const std::vector<std::span<const std::uint8_t>>& pieces) {
@@ -74,8 +80,8 @@ class ImageSource final : public DataSource {
  public:
   ImageSource(data::ImageData images, const run::Config& config)
       : images_(std::move(images)),
-        evaluation_size_(config.eval.batch > 0 ? config.eval.batch : config.train.micro()),
-        evaluation_count_(batches_of(images_.test.count, evaluation_size_, config.eval.batches)) {
+        evaluation_size_(evaluated_at_once(config)),
+        evaluated_(evaluated_of(images_.test.count, config)) {
     const auto& train = images_.train;
     if (train.height != train.width) {
       detail::invalid("open_data", images_.path, ": images are ", train.height, "x", train.width,
@@ -101,11 +107,14 @@ class ImageSource final : public DataSource {
     stream_.start(data::ImageLoader(images_.train, options_, cursor));
   }
 
-  std::int64_t evaluation_batches() const override { return evaluation_count_; }
+  std::int64_t evaluation_batches() const override {
+    return (evaluated_ + evaluation_size_ - 1) / evaluation_size_;
+  }
+  std::int64_t evaluation_items() const override { return evaluated_; }
   Batch evaluation_batch(std::int64_t index) override {
     const std::int64_t first = index * evaluation_size_;
-    data::image_range(images_.test, *table_, first,
-                      std::min(evaluation_size_, images_.test.count - first), evaluation_);
+    data::image_range(images_.test, *table_, first, std::min(evaluation_size_, evaluated_ - first),
+                      evaluation_);
     return as_tensors(evaluation_);
   }
 
@@ -121,7 +130,7 @@ class ImageSource final : public DataSource {
  private:
   data::ImageData images_;
   data::ImageLoaderOptions options_;
-  std::int64_t evaluation_size_, evaluation_count_;
+  std::int64_t evaluation_size_, evaluated_;
   std::optional<data::PixelTable> table_;
   Stream<data::ImageLoader, ImageBatch> stream_;
   ImageBatch evaluation_;
@@ -132,12 +141,10 @@ class TokenSource final : public DataSource {
   TokenSource(data::TokenDataset tokens, const run::Config& config)
       : tokens_(std::move(tokens)),
         options_{.batch = config.train.micro(), .length = config.model.context} {
-    const std::int64_t size = config.eval.batch > 0 ? config.eval.batch : options_.batch;
     const std::int64_t windows = (tokens_.validation.size() - 1) / options_.length;
     if (windows > 0) {
-      const std::int64_t batches = batches_of(windows, size, config.eval.batches);
-      evaluation_.emplace(tokens_.validation, size, options_.length,
-                          std::min(windows, batches * size));
+      evaluation_.emplace(tokens_.validation, evaluated_at_once(config), options_.length,
+                          evaluated_of(windows, config));
     } else if (tokens_.validation.size() > 0) {
       detail::invalid(
           "open_data", "the validation data has ", tokens_.validation.size(),
@@ -173,6 +180,9 @@ class TokenSource final : public DataSource {
 
   std::int64_t evaluation_batches() const override {
     return evaluation_ ? evaluation_->batches() : 0;
+  }
+  std::int64_t evaluation_items() const override {
+    return evaluation_ ? evaluation_->windows() : 0;
   }
   Batch evaluation_batch(std::int64_t index) override {
     evaluation_->fill(index, evaluation_buffer_);

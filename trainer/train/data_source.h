@@ -38,8 +38,10 @@ class DataSource {
   virtual data::DataCursor cursor() const = 0;
   virtual void seek(const data::DataCursor& cursor) = 0;
 
-  // The same batches every time, whatever the training drew.
+  // The same batches every time, whatever the training drew. How many images or windows they have
+  // in all does not depend on train.micro_batch, which only says how many are taken at a time.
   virtual std::int64_t evaluation_batches() const = 0;
+  virtual std::int64_t evaluation_items() const = 0;
   virtual Batch evaluation_batch(std::int64_t index) = 0;
 
   // Of every byte that is trained on, or validated with: a resumed run must have the same.

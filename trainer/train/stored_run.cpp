@@ -32,6 +32,15 @@ fs::path best_checkpoint(const fs::path& run) {
   return all.back();
 }
 
+bool can_be_read(const fs::path& checkpoint) {
+  try {
+    run::open_checkpoint(checkpoint);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 run::Checkpoint open_best(const fs::path& run) {
   const fs::path best = best_checkpoint(run);
   try {
@@ -39,10 +48,12 @@ run::Checkpoint open_best(const fs::path& run) {
   } catch (const std::runtime_error& error) {
     std::string others;
     for (const auto& path : run::CheckpointStore(run / "checkpoints").list()) {
-      if (path != best) others += "\n  " + path.string();
+      if (path != best && can_be_read(path)) others += "\n  " + path.string();
     }
     fail("the best checkpoint cannot be read: ", error.what(),
-         others.empty() ? "" : "\nOthers of the run can be named:", others);
+         others.empty() ? "\nNo other of the run can be read; put back a copy"
+                        : "\nOthers of the run can be named:",
+         others);
   }
 }
 
@@ -50,6 +61,21 @@ struct Opened {
   fs::path directory;
   run::Checkpoint checkpoint;
   run::Config config;
+  std::vector<std::string> settings;
+
+  // How the run made tokens of its data; empty where it had the shards' own, as prepared.
+  std::string tokenizer() const {
+    const auto note = checkpoint.state.notes.find("tokenizer");
+    if (note != checkpoint.state.notes.end()) return note->second;
+    if (config.data.kind != "text") return "";  // runs of earlier versions do not say it
+    return run::stored_config(directory).data.bpe.empty() ? "bytes" : "gpt2";
+  }
+  // The key decides nothing here: one that was set is refused.
+  void require_unset(const char* key, std::string_view why) const {
+    if (!run::sets(settings, key)) return;
+    throw run::SettingError(
+        detail::message("open_run", "--set ", key, "=...: has no effect: ", why, ". Leave it out"));
+  }
 };
 
 Opened open_stored(const fs::path& path, std::span<const std::string> settings,
@@ -62,7 +88,7 @@ Opened open_stored(const fs::path& path, std::span<const std::string> settings,
   auto config = run::configuration_of(directory, settings, command,
                                       written_in == notes.end() ? "" : written_in->second);
   use_threads(config.run.threads);
-  return {directory, std::move(checkpoint), std::move(config)};
+  return {directory, std::move(checkpoint), std::move(config), {settings.begin(), settings.end()}};
 }
 
 std::unique_ptr<DataSource> open_data_of(const Opened& opened) {
@@ -84,14 +110,20 @@ std::unique_ptr<Model> open_model(const Opened& opened, const DataFacts& facts) 
 
 // The run's own copy; runs of earlier versions have none.
 data::Tokenizer tokenizer_of(const Opened& opened) {
-  const auto& notes = opened.checkpoint.state.notes;
   const auto& data = opened.config.data;
-  const auto name = notes.find("tokenizer");
   const fs::path copy = opened.directory / "tokenizer";
-  if (name != notes.end() && name->second == "bytes") return data::Tokenizer::bytes();
-  if (fs::exists(copy / "vocab.bpe")) return data::Tokenizer::gpt2(copy.string());
-  if (!data.bpe.empty()) return data::Tokenizer::gpt2(data.bpe);
-  if (data.kind == "text") return data::Tokenizer::bytes();
+  const bool bytes = opened.tokenizer() == "bytes", own = fs::exists(copy / "vocab.bpe");
+  if (bytes || own) {
+    const std::string why = bytes ? "the tokens of the run are bytes"
+                                  : "the run has its vocabulary in " + copy.string();
+    opened.require_unset("data.bpe", why);
+    opened.require_unset("data.path", why);
+    return bytes ? data::Tokenizer::bytes() : data::Tokenizer::gpt2(copy.string());
+  }
+  if (!data.bpe.empty()) {
+    opened.require_unset("data.path", "data.bpe says what the tokens mean");
+    return data::Tokenizer::gpt2(data.bpe);
+  }
   const auto tokenizer = open_data_of(opened)->facts().tokenizer;
   if (!tokenizer) fail("what the tokens mean is not known; --set data.bpe=... names GPT-2's files");
   return *tokenizer;
@@ -101,6 +133,11 @@ data::Tokenizer tokenizer_of(const Opened& opened) {
 
 StoredRun open_run(const fs::path& path, std::span<const std::string> settings) {
   Opened opened = open_stored(path, settings, "eval");
+  if (opened.config.data.kind == "shards") {
+    opened.require_unset("data.bpe", "shards are tokens already");
+  } else if (opened.tokenizer() == "bytes") {
+    opened.require_unset("data.bpe", "the tokens of the run are bytes");
+  }
   StoredRun stored;
   stored.data = open_data_of(opened);
   stored.model = open_model(opened, stored.data->facts());

@@ -10,7 +10,9 @@
 #include "trainer/run/atomic_file.h"
 #include "trainer/run/config_method.h"
 #include "trainer/run/config_use.h"
+#include "trainer/run/metrics.h"
 #include "trainer/run/stop_signal.h"
+#include "trainer/run/tensorboard.h"
 #include "trainer/train/core_optimizer.h"
 #include "trainer/train/model_builder.h"
 #include "trainer/train/model_state.h"
@@ -108,7 +110,8 @@ Trainer::Loss Trainer::accumulate_gradients() {
   const std::int64_t parts = config_.train.accumulation();
   Loss result;
   for (std::int64_t part = 0; part < parts; ++part) {
-    const Batch batch = only_batch_ ? *only_batch_ : data_->next();
+    const Batch batch =
+        only_batch_.empty() ? data_->next() : only_batch_[static_cast<size_t>(part)];
     const Outcome outcome = model_->forward(batch);
     const double loss = outcome.loss.item<double>();
     result.units += outcome.count;
@@ -195,9 +198,9 @@ void Trainer::initialize() {
   }
   const auto inputs = data_->preparation_inputs();
   if (inputs.defined()) model_->prepare(inputs);
-  if (config_.train.overfit_batch) {
+  for (std::int64_t i = 0; config_.train.overfit_batch && i < config_.train.accumulation(); ++i) {
     const Batch batch = data_->next();
-    only_batch_ = Batch{batch.inputs.clone(), batch.targets.clone()};
+    only_batch_.push_back({batch.inputs.clone(), batch.targets.clone()});
   }
 }
 
@@ -207,6 +210,8 @@ void Trainer::find_start() {
             {"training_data", data_->training_digest()},
             {"validation_data", data_->validation_digest()}};
   if (tokenizer) facts_["tokenizer"] = tokenizer->name();
+  facts_["evaluated"] = std::to_string(data_->evaluation_items());
+  if (config_.train.overfit_batch) facts_["overfit_batch"] = std::to_string(config_.train.batch);
   // Before looking: what another process still writes must not be taken for what is there.
   if (!options_.dry_run && fs::is_directory(directory_)) lock_.emplace(directory_);
   const auto start = run::find_starting_point(config_, directory_);
@@ -214,6 +219,10 @@ void Trainer::find_start() {
   origin_ = start.origin;
   if (!start.checkpoint) return;
   load(*start.checkpoint);
+  // The curves that go on must be whole before anything is written.
+  for (const fs::path& run : {run::run_of(start.checkpoint->path), directory_}) {
+    run::check_metrics(run / "metrics.jsonl", step_);
+  }
   if (!start.own) earlier_run_ = run::run_of(start.checkpoint->path);
 }
 
@@ -221,6 +230,7 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   const auto& state = checkpoint.state;
   require_same_run(checkpoint.path, config_);
   require_same_data(checkpoint);
+  compare_evaluations(checkpoint);
   if (state.step > steps_) {
     normball::detail::invalid("train", checkpoint.path.string(), " has taken ", state.step,
                               " steps already, more than the ", steps_,
@@ -230,7 +240,7 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   load_tensors(checkpoint.model, model_state(*model_), "the model");
   load_tensors(checkpoint.optimizer, optimizer_->state(), "the optimizer");
   optimizer_->set_steps_taken(state.cursor.at("optimizer_steps"));
-  if (!only_batch_) {
+  if (only_batch_.empty()) {
     data_->seek({.seed = static_cast<std::uint64_t>(state.cursor.at("seed")),
                  .epoch = state.cursor.at("epoch"),
                  .position = state.cursor.at("position"),
@@ -258,8 +268,30 @@ void Trainer::require_same_data(const run::Checkpoint& checkpoint) {
         "; set data.path (and data.bpe) back, or start a new run "
         "with --name");
   }
+  const bool first_part_only = config_.train.overfit_batch && config_.train.accumulation() > 1 &&
+                               !checkpoint.state.notes.contains("overfit_batch");
+  if (first_part_only) {
+    normball::detail::invalid(
+        "train", checkpoint.path.string(), " is of an earlier version, whose train.overfit_batch ",
+        "took the first micro-batch, not the whole batch; start a new run with --name (",
+        "train.batch = ", config_.train.micro(), " trains on what it had)");
+  }
   if (differs("validation_data")) {
     notes_.push_back("the validation data is not what it was: results before and after step " +
+                     std::to_string(checkpoint.state.step) + " do not compare");
+  }
+}
+
+// Earlier versions evaluated eval.batches micro-batches where eval.batch is 0, and did not say it.
+void Trainer::compare_evaluations(const run::Checkpoint& checkpoint) {
+  const auto& notes = checkpoint.state.notes;
+  const auto then = notes.find("evaluated");
+  const bool other =
+      config_.eval.batch == 0 && config_.eval.batches > 0 && config_.train.accumulation() > 1;
+  if (then == notes.end() ? other : then->second != facts_.at("evaluated")) {
+    notes_.push_back("evaluations cover " + facts_.at("evaluated") +
+                     (data_->facts().item_units > 1 ? " windows" : " images") +
+                     " now, which they did not before: results before and after step " +
                      std::to_string(checkpoint.state.step) + " do not compare");
   }
 }
@@ -304,11 +336,18 @@ void Trainer::write_what_the_run_is() {
       if (fs::exists(from)) run::copy_file_atomically(files, from, directory_ / "tokenizer" / name);
     }
   }
-  // The curves of a run that goes on with another one begin at its first step.
-  const fs::path metrics = "metrics.jsonl";
-  if (!earlier_run_.empty() && fs::exists(earlier_run_ / metrics) &&
-      !fs::exists(directory_ / metrics)) {
-    run::copy_file_atomically(files, earlier_run_ / metrics, directory_ / metrics);
+  if (!earlier_run_.empty()) copy_curves();
+}
+
+// The curves of a run that goes on with another one begin at its first step: metrics.jsonl, and
+// TensorBoard's files, of which the next one says from which step on it counts instead.
+void Trainer::copy_curves() {
+  auto& files = run::FileSystem::real();
+  std::vector<fs::path> names = run::event_files(earlier_run_);
+  names.emplace_back("metrics.jsonl");
+  for (const auto& name : names) {
+    if (!fs::exists(earlier_run_ / name) || fs::exists(directory_ / name)) continue;
+    run::copy_file_atomically(files, earlier_run_ / name, directory_ / name);
   }
 }
 
@@ -317,7 +356,8 @@ std::string Trainer::explain() const {
   const double units = static_cast<double>(facts.item_units * config_.train.batch);
   std::ostringstream text;
   text << "data       " << config_.data.kind << ": " << facts.items * facts.item_units << ' '
-       << facts.unit << " an epoch, " << data_->evaluation_batches() << " batches for validation\n"
+       << facts.unit << " an epoch, " << data_->evaluation_items() * facts.item_units
+       << " for validation\n"
        << "model      " << config_.model.kind << " with " << model_->parameter_count()
        << " parameters, " << units * model_->training_flops() / 1e9 << " Gflop a step\n"
        << "steps      " << steps_ << " of " << config_.train.batch

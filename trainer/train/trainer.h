@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/config.h"
@@ -60,8 +61,10 @@ class Trainer {
   void find_start();
   void load(const run::Checkpoint& checkpoint);
   void require_same_data(const run::Checkpoint& checkpoint);
+  void compare_evaluations(const run::Checkpoint& checkpoint);
   void open_directory(run::Progress& progress);
   void write_what_the_run_is();
+  void copy_curves();
 
   Loss accumulate_gradients();
   StepOutcome take_step(const Loss& loss);
@@ -92,7 +95,7 @@ class Trainer {
   LearningCheck learning_;
   std::optional<Evaluation> evaluation_;  // of this step
   std::filesystem::path last_checkpoint_;
-  std::optional<Batch> only_batch_;  // with train.overfit_batch
+  std::vector<Batch> only_batch_;  // its micro-batches, with train.overfit_batch
   std::vector<torch::Tensor> buffers_before_;
 };
 
