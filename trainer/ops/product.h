@@ -8,7 +8,8 @@ namespace normball::trainer::ops {
 
 using blas::Op;
 
-// c <- op(a) op(b) + beta c. One thread inside a parallel region, all of them outside.
+// c <- op(a) op(b) + beta c. One thread inside a parallel region, all of them outside; the bits do
+// not depend on their number.
 void product(ConstMatrixView<float> a, Op op_a, ConstMatrixView<float> b, Op op_b, float beta,
              MatrixView<float> c);
 void product(ConstMatrixView<double> a, Op op_a, ConstMatrixView<double> b, Op op_b, double beta,
