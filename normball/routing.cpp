@@ -338,6 +338,9 @@ double RoleRadii::of(Role role) const {
 
 Routing route(std::span<const ParameterInfo> parameters, const RoutingOptions& options) {
   validate(options.solver);
+  if (!(std::isfinite(options.grad_clip) && options.grad_clip >= 0)) {
+    detail::invalid("route", "grad_clip must be finite and not negative, got ", options.grad_clip);
+  }
   if (options.method_radius && options.radii != RoleRadii{}) {
     detail::invalid("route", "the method '", options.method,
                     "' sets every radius itself; radii by ", "role would have no effect");

@@ -1,5 +1,8 @@
 // The method that the options describe.
+#include <cmath>
+
 #include "normball/error.h"
+#include "normball/parallel.h"
 #include "normball_torch/clipped_scion.h"
 
 namespace normball::optim {
@@ -27,6 +30,15 @@ Method NormBall::make() const {
                               "constrained, but the options say otherwise");
   }
   validate(method);
+  const double clip = options.grad_clip().value_or(0);
+  if (!(std::isfinite(clip) && clip >= 0)) {
+    normball::detail::invalid("NormBall", "grad_clip must be finite and not negative, got ", clip);
+  }
+  const int64_t threads = options.threads().value_or(0);
+  if (threads < 0 || threads > max_threads) {
+    normball::detail::invalid("NormBall", "threads must be from 0 (OpenMP's default) to ",
+                              max_threads, ", got ", threads);
+  }
   if (options.solver()) use_solver("NormBall", parse_polar_solver(*options.solver()), method);
   return method;
 }

@@ -1,5 +1,8 @@
 #include "normball_torch/options.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "normball/error.h"
 
 namespace normball::optim {
@@ -85,7 +88,10 @@ Assignment own_assignment(const NormBallOptions& options) {
   if (!options.role().empty()) result.role = parse_role(options.role());
   result.radius = options.radius();
   if (!options.split().empty()) result.split = parse_split(options.split());
-  if (options.batch()) result.batch = static_cast<int>(*options.batch());
+  if (options.batch()) {
+    constexpr int64_t most = std::numeric_limits<int>::max();
+    result.batch = static_cast<int>(std::clamp(*options.batch(), -most, most));  // routing refuses
+  }
   return result;
 }
 

@@ -59,6 +59,14 @@ void require_supported(const std::string& name, const Tensor& tensor) {
     normball::detail::invalid(here, "'", name, "' has the type ", tensor.scalar_type(),
                               "; parameters must be real floating-point numbers");
   }
+  if (tensor.is_meta()) {
+    normball::detail::invalid(here, "'", name, "' is on the device meta and has no data: make it ",
+                              "on the CPU and initialize it");
+  }
+  if (tensor.is_inference()) {
+    normball::detail::invalid(here, "'", name, "' was made in inference mode, where nothing is ",
+                              "trained: make it outside, or use clone()");
+  }
   if (overlaps_itself(tensor)) {
     normball::detail::invalid(here, "'", name, "' (", tensor.sizes(),
                               ") is an expanded or strided view whose entries share memory; use ",
@@ -91,13 +99,13 @@ void require_fitting(const Member& member) {
   }
   const Tensor& momentum = member.state->momentum_buffer();
   if (!momentum.defined()) return;
-  if (momentum.layout() != ::torch::kStrided || !at::isFloatingType(momentum.scalar_type()) ||
-      momentum.sizes() != member.tensor.sizes()) {
-    normball::detail::invalid(here, "the momentum of '", name, "' has the shape ", momentum.sizes(),
-                              " and the type ", momentum.scalar_type(), ", the parameter ",
-                              member.tensor.sizes(), " and ", member.tensor.scalar_type(),
-                              "; where its data was replaced, clear ",
-                              "its state as well: optimizer.state().clear()");
+  if (momentum.layout() != ::torch::kStrided || momentum.is_meta() ||
+      !at::isFloatingType(momentum.scalar_type()) || momentum.sizes() != member.tensor.sizes()) {
+    normball::detail::invalid(
+        here, "the momentum of '", name, "' has the shape ", momentum.sizes(), ", the type ",
+        momentum.scalar_type(), " and the layout ", momentum.layout(), " on ", momentum.device(),
+        ", the parameter ", member.tensor.sizes(), " and ", member.tensor.scalar_type(),
+        "; where its data was replaced, clear ", "its state as well: optimizer.state().clear()");
   }
 }
 

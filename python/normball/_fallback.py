@@ -148,7 +148,9 @@ class PythonNorm:
             raise ValueError(f"[{self._where}.lmo] must return a tensor of d's shape {list(given.shape)} for "
                              f"'{self._parameter}', got {got}")
         u = -x.detach().to(d.device, d.dtype).reshape(d.shape)
-        return u, self._number(self._norm.dual_norm(given), d) if hasattr(self._norm, "dual_norm") else _pairing(d, u)
+        if not hasattr(self._norm, "dual_norm"):
+            return u, _pairing(d, u)
+        return u, self._number("dual_norm", self._norm.dual_norm(given), d)
 
     def check(self, d: torch.Tensor, u: torch.Tensor, pairing: float, dual: float) -> None:
         """Refuses what no ball around 0 can give."""
@@ -161,15 +163,17 @@ class PythonNorm:
 
     def norm(self, x: torch.Tensor, needed: bool) -> torch.Tensor:
         if hasattr(self._norm, "norm"):
-            return self._number(self._norm.norm(x.reshape(self._shape)), x)
+            return self._number("norm", self._norm.norm(x.reshape(self._shape)), x)
         if needed:
             raise ValueError(f"[{self._where}] the length of '{self._parameter}' is needed here: give the class norm(x) "
                              f"beside lmo(d)")
-        return self._number(float("nan"), x)
+        return self._number("norm", float("nan"), x)
 
-    @staticmethod
-    def _number(value: Any, like: torch.Tensor) -> torch.Tensor:
-        return torch.as_tensor(value, dtype=torch.float64, device=like.device).detach()
+    def _number(self, function: str, value: Any, like: torch.Tensor) -> torch.Tensor:
+        try:
+            return torch.as_tensor(value, dtype=torch.float64, device=like.device).detach().reshape(())
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError(f"[{self._where}.{function}] must return one number for '{self._parameter}', got {value!r}") from None
 
 
 def resolve_block(entry: Entry, block: _core.Block) -> Tuple[str, float, str, Optional[PythonNorm]]:

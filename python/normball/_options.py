@@ -156,9 +156,17 @@ def _batch(where: str, what: str, value: Any) -> int:
 
 
 def _norm(where: str, what: str, value: Any) -> Any:
-    if not isinstance(value, str) and not hasattr(value, "lmo"):
+    if isinstance(value, str):
+        return value
+    if not callable(getattr(value, "lmo", None)):
         raise ValueError(f"[{where}] {what} is a name such as 'spectral' or an object with lmo(d), got {value!r}")
-    return value
+    if not isinstance(value, type):
+        return value
+    try:
+        return value()
+    except TypeError as error:
+        raise ValueError(f"[{where}] {what} is the class {value.__name__}, which cannot be made without arguments ({error}); "
+                         f"give an object of it") from None
 
 
 _READERS = {"norm": _norm, "role": name, "radius": number, "split": _split, "batch": _batch, "lr": number}
@@ -199,7 +207,7 @@ def normalized_group(where: str, group: Mapping[str, Any], index: int) -> Dict[s
         params = [tensor for _, tensor in params]
     result["params"] = params
     if names:
-        result["param_names"] = list(names)
+        result["param_names"] = list(names) if isinstance(names, (list, tuple)) else names
     if not result.get("kinds"):
         result.pop("kinds", None)
     for own_name, tensor in zip(names_of(where, [result], index)[0], params):
@@ -227,6 +235,8 @@ def names_of(where: str, groups: Sequence[Mapping[str, Any]], first: int = 0) ->
     result = []
     for index, group in enumerate(groups, first):
         for key in DESCRIBING:
+            if key in group and not (isinstance(group[key], (list, tuple)) and all(isinstance(each, str) for each in group[key])):
+                raise ValueError(f"[{where}] the {key} of group {index} must be a list of names, got {group[key]!r}")
             if key in group and len(group[key]) != len(group["params"]):
                 raise ValueError(f"[{where}] group {index} has {len(group['params'])} params but {len(group[key])} {key}; "
                                  f"add parameters with add_param_group, and remove a parameter with its entry in {key}")

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 import normball
-from normball.torch import ClippedScion, NonFiniteError, NormBall, Scion, initialize_, method_names, named_groups
+from normball.torch import (ClippedScion, NonFiniteError, NormBall, Scion, initialize_, method_names, named_groups,
+                            scale_into_balls_)
 
 OPTIONS = dict(lr=0.01, alpha=0.5, rho=10.0)
 NEEDED = {"rho": 3.0, "beta": 2.0, "l0": 1.0, "l1": 1.0}
@@ -116,6 +117,7 @@ def test_short_steps_are_refused_where_there_are_none(method, form, text):
     (lambda p: ClippedScion(p, **OPTIONS).load_state_dict({"state": 3, "param_groups": []}), ValueError, ["and int"]),
     (lambda p: ClippedScion(p, **OPTIONS).load_state_dict({"state": {}, "param_groups": [{"method": "gd"}]}), ValueError,
      ["group 0", "'params'"]),
+    (lambda p: ClippedScion(p, **OPTIONS).explain(grad_clip=-1.0), ValueError, ["grad_clip", "-1"]),
     # What only routes and tensors tell is also said at once.
     (lambda p: ClippedScion(p, **OPTIONS, constrained=True, rules={"*": {"lr": 2.0}}), ValueError, ["'0.0'", "lr 2"]),
     (lambda p: ClippedScion(p, lr=0.0, alpha=0.5, rho=1.0, rules={"*": {"lr": 2.0}}), ValueError, ["'0.0'", "started at 0"]),
@@ -362,6 +364,53 @@ class Downhill:
 
     def dual_norm(self, d):
         return -d.abs().sum()
+
+
+class Sign:
+    def __init__(self, number=1.0):
+        self.number = number
+
+    def lmo(self, d):
+        return -d.sign()
+
+    def norm(self, x):
+        return self.number
+
+    def dual_norm(self, d):
+        return self.number
+
+
+class NeedsMore(Sign):
+    def __init__(self, more):
+        super().__init__()
+
+
+class NoFunction:
+    lmo = 3
+
+
+@pytest.mark.parametrize("norm,text", [(NeedsMore, "the norm of group 0 is the class NeedsMore.*give an object"),
+                                       (NoFunction(), r"the norm of group 0.*lmo\(d\)")])
+def test_what_is_no_own_norm_is_refused_at_once(norm, text):
+    with pytest.raises(ValueError, match=rf"\[ClippedScion\] {text}"):
+        ClippedScion([torch.zeros(2, 2)], **OPTIONS, norm=norm)
+
+
+@pytest.mark.parametrize("number", ["a", None, torch.zeros(3)])
+def test_an_own_norm_that_returns_no_number_is_refused(number):
+    p = nn.Parameter(torch.ones(2, 2))
+    p.grad = torch.ones_like(p)
+    with pytest.raises(ValueError, match=r"\[Sign.dual_norm\] must return one number for '0.0'"):
+        ClippedScion([p], **OPTIONS, norm=Sign(number)).step()
+    with pytest.raises(ValueError, match=r"\[Sign.norm\] must return one number for '0.0'"):
+        scale_into_balls_(ClippedScion([p], **OPTIONS, norm=Sign(number)))
+    assert (p == 1).all()
+
+
+@pytest.mark.parametrize("key,value", [("param_names", [3]), ("param_names", "a"), ("kinds", [3]), ("kinds", 3)])
+def test_names_and_kinds_are_lists_of_names(key, value):
+    with pytest.raises(ValueError, match=rf"\[ClippedScion\] the {key} of group 0 must be a list of names"):
+        ClippedScion([{"params": [torch.zeros(2)], key: value}], **OPTIONS)
 
 
 @pytest.mark.parametrize("norm,text", [(Uphill, r"\[Uphill.lmo\].*<d, x> = 12.*'0.0'.*minus sign"),

@@ -326,8 +326,11 @@ TEST(Gate, AMomentumOnTheParametersMemory) {
   ClippedScion optimizer({w}, options().names({"w"}));
   optimizer.step();
   const Tensor before = w.detach().clone();
-  static_cast<NormBallParamState&>(*optimizer.state().begin()->second).momentum_buffer(w.detach());
+  auto& state = static_cast<NormBallParamState&>(*optimizer.state().begin()->second);
+  state.momentum_buffer(w.detach());
   expect_error([&] { optimizer.step(); }, {"'w'", "same memory"});
+  state.momentum_buffer(torch::empty({4, 3}, torch::kMeta));
+  expect_error([&] { optimizer.step(); }, {"'w'", "meta"});
   EXPECT_TRUE(torch::equal(w.detach(), before));
 }
 
@@ -545,6 +548,24 @@ TEST(Groups, WhatRoutesTellIsSaidAtOnce) {
         ClippedScion({w}, options().rules(std::vector<normball::RoutingRule>{{"no*", {}}}));
       },
       {"'no*'", "matches no parameter"});
+  const int64_t big = (int64_t{1} << 32) + 1;
+  expect_error([&] { ClippedScion({w}, options().batch(big)); }, {"batch", "'param0'"});
+  expect_error([&] { ClippedScion({w}, options().threads(big)); }, {"threads", "4096"});
+  expect_error([&] { ClippedScion({w}, options().threads(-1)); }, {"threads", "-1"});
+  for (const double clip : {-1.0, std::nan(""), HUGE_VAL}) {
+    expect_error([&] { ClippedScion({w}, options().grad_clip(clip)); }, {"grad_clip"});
+  }
+  expect_error(
+      [&] {
+        ClippedScion({torch::empty({2, 2}, torch::kMeta)}, options());
+      },
+      {"'param0'", "meta"});
+  Tensor inferred;
+  {
+    const c10::InferenceMode guard;
+    inferred = torch::zeros({2, 2});
+  }
+  expect_error([&] { ClippedScion({inferred}, options()); }, {"'param0'", "inference"});
   torch::nn::ReLU none;
   expect_error([&] { ClippedScion(*none, options()); }, {"[NormBall]", "no parameters"});
 }
