@@ -156,7 +156,23 @@ END
   expect 2 "must not be empty" demo --into ""
   expect 2 "--seeds" demo --seeds 0 --into new
   expect 1 "is not a run directory" eval nowhere
+  expect 1 "nowhere" sample nowhere
   ls -R | cmp -s - before || problem "a wrong command line left something behind: $(ls -R | diff before -)"
+
+  # However often and in whatever form a stepsize is given, it is one run of each method.
+  "$normball" demo --lr 0.01 0.010 1e-2 --seeds 1 --steps 2 --into demo >out 2>err || problem "demo: $(cat err)"
+  [ "$(ls -d demo/*/ | wc -l)" = 2 ] || problem "demo: runs $(ls demo)"
+  grep -q "at 1 of 1 stepsizes (one seed)" out || problem "demo: $(cat out)"
+  expect 2 "has taken 2 steps, more than the 1 asked for; ask for as many, or name another directory with --into" \
+    demo --lr 0.01 --seeds 1 --steps 1 --into demo
+  # More steps go on; what fails is named without the words of the process that failed.
+  "$normball" demo --lr 0.01 --seeds 1 --steps 3 --into demo >out 2>err || problem "demo goes on: $(cat err)"
+  grep -q "last tenth of 3 steps" out || problem "demo goes on: $(cat out)"
+  rm demo/scion-lr0.01-seed0/checkpoints/step-3/state.json
+  expect 1 "demo/scion-lr0.01-seed0 ended with exit code 1; the end of demo/scion-lr0.01-seed0.log" \
+    demo --lr 0.01 --seeds 1 --steps 3 --into demo
+  grep -q "/proc/self" err && problem "demo shows its own command: $(cat err)"
+
   [ -n "$("$normball" sample runs/done --prompt "" --length 3)" ] || problem "an empty prompt is one"
 fi
 exit "$((failures > 0))"
