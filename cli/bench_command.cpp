@@ -178,42 +178,64 @@ void serve_requests(int threads) {
   }
 }
 
+// `bench train` has options of its own; what stands before it would have no effect.
+void require_no_options(const CLI::App& bench) {
+  for (const auto* option : bench.get_options()) {
+    if (option->count() == 0) continue;
+    throw CLI::ValidationError(option->get_name(), "is an option of `normball bench`; those of `" +
+                                                       bench.get_subcommands()[0]->get_name() +
+                                                       "` follow that word");
+  }
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* bench = app.add_subcommand("bench", "Measure LMOs and optimizer steps on this machine");
-  bench->add_option("--shape", options->shapes, "Matrices, e.g. 768x3072; several allowed")
-      ->check(read_by(benchmarks::require_memory_for))
-      ->capture_default_str();
-  bench->add_option("--solver", options->solvers, "Polar solvers, e.g. exact muon svd")
-      ->check(read_by(parse_polar_solver))
-      ->capture_default_str();
-  bench->add_option("--model", options->models, "Parameter sets for whole steps")
-      ->check(read_by(benchmarks::parameter_set))
-      ->capture_default_str();
-  bench->add_option("--norm", options->norms, "Norms for the memory passes")
-      ->check(read_by(parse_norm))
-      ->capture_default_str();
-  bench->add_flag_callback(
+  auto* shape =
+      bench->add_option("--shape", options->shapes, "Matrices, e.g. 768x3072; several allowed")
+          ->check(read_by(benchmarks::require_memory_for))
+          ->capture_default_str();
+  auto* solver =
+      bench->add_option("--solver", options->solvers, "Polar solvers, e.g. exact muon svd")
+          ->check(read_by(parse_polar_solver))
+          ->capture_default_str();
+  auto* model = bench->add_option("--model", options->models, "Parameter sets for whole steps")
+                    ->check(read_by(benchmarks::parameter_set))
+                    ->capture_default_str();
+  auto* norm = bench->add_option("--norm", options->norms, "Norms for the memory passes")
+                   ->check(read_by(parse_norm))
+                   ->capture_default_str();
+  auto* no_lmo = bench->add_flag_callback(
       "--no-lmo", [options] { options->shapes.clear(); }, "Leave LMOs out");
-  bench->add_flag_callback(
+  auto* no_pass = bench->add_flag_callback(
       "--no-pass", [options] { options->norms.clear(); }, "Leave passes out");
-  bench->add_flag_callback(
+  auto* no_step = bench->add_flag_callback(
       "--no-step", [options] { options->models.clear(); }, "Leave steps out");
-  bench->add_flag("--light", options->light, "Steps without state, in the light form");
+  auto* light =
+      bench->add_flag("--light", options->light, "Steps without state, in the light form");
+  no_lmo->excludes(shape);
+  no_pass->excludes(norm);
+  no_step->excludes(model)->excludes(light);
   bench->add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
       ->check(number_in({.low = 0, .high = 4096}))
       ->capture_default_str();
-  bench->add_option("--rounds", options->rounds, "Timings, of which the best counts")
-      ->check(number_in({.low = 1, .high = 1e6}))
-      ->capture_default_str();
-  bench->add_option("--json", options->json_file, "Also write the results to this file");
-  bench->add_flag("--requests", options->requests,
-                  "Read 'lmo <shape> [solver]', 'step <model> [solver]' or 'limits' from standard "
-                  "input and answer each with a time in seconds");
+  auto* rounds = bench->add_option("--rounds", options->rounds, "Timings, of which the best counts")
+                     ->check(number_in({.low = 1, .high = 1e6}))
+                     ->capture_default_str();
+  auto* json_file =
+      bench->add_option("--json", options->json_file, "Also write the results to this file");
+  auto* requests = bench->add_flag(
+      "--requests", options->requests,
+      "Read 'lmo <shape> [solver]', 'step <model> [solver]' or 'limits' from standard "
+      "input and answer each with a time in seconds");
+  for (auto* other :
+       {shape, solver, model, norm, no_lmo, no_pass, no_step, light, rounds, json_file}) {
+    requests->excludes(other);
+  }
   bench->callback([bench, options] {
-    if (!bench->get_subcommands().empty()) return;
+    if (!bench->get_subcommands().empty()) return require_no_options(*bench);
     if (options->requests) {
       serve_requests(options->threads > 0 ? options->threads : default_threads());
     } else {

@@ -161,14 +161,16 @@ void add_bench_train_command(CLI::App& bench) {
   train->add_option("--solver", options->solver, "Our polar solver, e.g. exact, damped, muon")
       ->check(read_by(parse_polar_solver))
       ->capture_default_str();
-  train->add_option("--python", options->python, "The interpreter that has PyTorch")
-      ->capture_default_str();
-  train->add_option("--peer", options->peer, "The script with the PyTorch side")
-      ->capture_default_str();
-  train->add_flag("--alone", options->alone, "Without PyTorch");
+  auto* python = train->add_option("--python", options->python, "The interpreter that has PyTorch")
+                     ->capture_default_str();
+  auto* peer = train->add_option("--peer", options->peer, "The script with the PyTorch side")
+                   ->capture_default_str();
+  train->add_flag("--alone", options->alone, "Without PyTorch")->excludes(python)->excludes(peer);
   train->add_option("--json", options->json_file, "Also write the results to this file");
-  train->add_option("--requests", options->requests,
-                    "One side only: take a step of this case for every line on standard input");
+  train
+      ->add_option("--requests", options->requests,
+                   "One side only: take a step of this case for every line on standard input")
+      ->check(CLI::IsMember(options->cases));
   train->callback([options] {
     if (options->threads == 0) options->threads = default_threads();
     if (options->requests.empty()) {

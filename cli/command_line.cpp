@@ -105,7 +105,9 @@ int run_command_line(CLI::App& app, int argc, char** argv) {
   } catch (const std::ios_base::failure&) {  // of std::cout: no other stream throws
     throw;
   } catch (const std::bad_alloc&) {
-    return failed("there is not enough memory for this");
+    return failed(
+        "there is not enough memory for this; smaller batches (train.micro_batch), models or "
+        "matrices need less");
   } catch (const std::exception& error) {
     return failed(error.what());
   }

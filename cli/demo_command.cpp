@@ -120,7 +120,8 @@ void demonstrate(const Options& options) {
   require_no_longer_runs(cells, options);
   std::cout << "Unconstrained Scion (steps of length lr) and Unconstrained ClippedScion (lr min(1, "
                "s/rho)),\nan MLP on 1000 images of Fashion-MNIST, all of them in every step; "
-            << options.lrs.size() << " fixed stepsizes,\n"
+            << options.lrs.size()
+            << (options.lrs.size() == 1 ? " fixed stepsize,\n" : " fixed stepsizes,\n")
             << options.seeds << (options.seeds == 1 ? " seed" : " seeds") << ". Into "
             << into.string() << "/.\n\n"
             << std::flush;

@@ -23,8 +23,6 @@ run::Config load_with_warnings(const std::string& name_or_file,
   return config;
 }
 
-CLI::Validator at_least(double low) { return number_in({.low = low}); }
-
 CLI::Validator number_in(const run::Range& range) {
   return {[range](const std::string& value) {
             double number = 0;

@@ -18,8 +18,7 @@ void add_settings(CLI::App& command, std::vector<std::string>& settings);
 run::Config load_with_warnings(const std::string& name_or_file,
                                const std::vector<std::string>& settings);
 
-// A finite number of that size or more; one in the range.
-CLI::Validator at_least(double low);
+// A finite number in the range.
 CLI::Validator number_in(const run::Range& range);
 
 // What a function reads without throwing std::invalid_argument.

@@ -123,9 +123,10 @@ void add_report_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* report = app.add_subcommand("report", "One self-contained HTML page that compares runs");
   report
-      ->add_option("runs", options->runs,
-                   "Run directories, e.g. runs/demo; one that cannot be read is named and left out "
-                   "(exit code 1)")
+      ->add_option(
+          "runs", options->runs,
+          "Run directories, e.g. runs/first; one that cannot be read is named and left out "
+          "(exit code 1)")
       ->required();
   report->add_option(
       "--out", options->out,

@@ -9,6 +9,7 @@
 #include "cli/options.h"
 #include "cli/table.h"
 #include "normball/error.h"
+#include "trainer/run/config_use.h"
 #include "trainer/run/stop_signal.h"
 #include "trainer/run/terminal.h"
 #include "trainer/train/sample.h"
@@ -147,7 +148,7 @@ void add_train_command(CLI::App& app) {
                    "Go on: auto (the newest valid checkpoint, if any), or a checkpoint or run")
       ->expected(0, 1)
       ->default_str("auto")
-      ->type_name("[DIR]");
+      ->type_name("DIR");
   train_app->add_flag("--dry-run", options->options.dry_run,
                       "Read the data, build everything, show what would be done; write nothing");
   train_app->add_flag("--overfit-batch", options->overfit_batch,
@@ -166,6 +167,7 @@ void add_eval_command(CLI::App& app) {
   eval->add_option("run", options->path, "A run directory (its best checkpoint) or a checkpoint")
       ->required();
   add_settings(*eval, options->settings);
+  eval->footer("--set takes " + std::string(run::keys_after_training("eval")) + ".");
   eval->callback([options] { evaluate(*options); });
 }
 
@@ -184,9 +186,10 @@ void add_sample_command(CLI::App& app) {
                     "0: always the likeliest token");
   add_sample_option(*command, *options, "--top-k", "top_k", "Among this many tokens; 0: all");
   command->add_option("--seed", options->seed, "Of the choices")
-      ->check(at_least(0))
+      ->check(number_in({.low = 0, .high = 1e18}))
       ->capture_default_str();
   add_settings(*command, options->settings);
+  command->footer("--set takes " + std::string(run::keys_after_training("sample")) + ".");
   command->callback([options] { sample(*options); });
 }
 

@@ -78,6 +78,11 @@ head -c 16 /dev/zero >empty-idx1-ubyte
 printf '\0\0\x08\x01\0\0\0\x04abcd' >four-idx1-ubyte
 expect 2 "--bpe: has no effect on an IDX file" data show four-idx1-ubyte --bpe bpe
 
+expect 2 "--no-lmo excludes --shape" bench --no-lmo --shape 16x16
+expect 2 "--no-step excludes" bench --no-step --light
+expect 2 "--requests excludes --json" bench --requests --json out.json
+expect 2 "run.dir must not be empty" config --check cifar10-adam --set run.dir=
+
 # An empty text is neither a file nor a name; `-` is no file.
 expect 2 "must not be empty" data prepare text.txt --out ""
 expect 2 "must not be empty" data prepare "" --out new
@@ -145,7 +150,12 @@ END
   expect 2 "--temperature hot: sample.temperature must be a number, got 'hot'" sample runs/done --temperature hot
   expect 2 "--top-k -1: sample.top_k must be" sample runs/done --top-k -1
   expect 2 "--top-k 1.5: sample.top_k must be an integer" sample runs/done --top-k 1.5
-  expect 2 "--seed" sample runs/done --seed nan
+  for seed in nan -1 1.5 9223372036854775808 99999999999999999999; do
+    expect 2 "--seed" sample runs/done --seed $seed
+  done
+  expect 2 "--rounds: is an option of \`normball bench\`" bench --rounds 1 train --alone --case cnn
+  expect 2 "--alone excludes --peer" bench train --alone --peer x
+  expect 2 "--requests" bench train --requests nothing
   expect 2 "data.path=...: has no effect: the tokens of the run are bytes" sample runs/done --set data.path=text.txt
   expect 2 "data.bpe=...: has no effect: the tokens of the run are bytes" sample runs/done --set data.bpe=bpe
   expect 2 "data.bpe=...: has no effect: the tokens of the run are bytes" eval runs/done --set data.bpe=bpe
@@ -156,7 +166,23 @@ END
   expect 2 "must not be empty" demo --into ""
   expect 2 "--seeds" demo --seeds 0 --into new
   expect 1 "is not a run directory" eval nowhere
+  expect 1 "nowhere" sample nowhere
   ls -R | cmp -s - before || problem "a wrong command line left something behind: $(ls -R | diff before -)"
+
+  # However often and in whatever form a stepsize is given, it is one run of each method.
+  "$normball" demo --lr 0.01 0.010 1e-2 --seeds 1 --steps 2 --into demo >out 2>err || problem "demo: $(cat err)"
+  [ "$(ls -d demo/*/ | wc -l)" = 2 ] || problem "demo: runs $(ls demo)"
+  grep -q "at 1 of 1 stepsizes (one seed)" out || problem "demo: $(cat out)"
+  expect 2 "has taken 2 steps, more than the 1 asked for; ask for as many, or name another directory with --into" \
+    demo --lr 0.01 --seeds 1 --steps 1 --into demo
+  # More steps go on; what fails is named without the words of the process that failed.
+  "$normball" demo --lr 0.01 --seeds 1 --steps 3 --into demo >out 2>err || problem "demo goes on: $(cat err)"
+  grep -q "last tenth of 3 steps" out || problem "demo goes on: $(cat out)"
+  rm demo/scion-lr0.01-seed0/checkpoints/step-3/state.json
+  expect 1 "demo/scion-lr0.01-seed0 ended with exit code 1; the end of demo/scion-lr0.01-seed0.log" \
+    demo --lr 0.01 --seeds 1 --steps 3 --into demo
+  grep -q "/proc/self" err && problem "demo shows its own command: $(cat err)"
+
   [ -n "$("$normball" sample runs/done --prompt "" --length 3)" ] || problem "an empty prompt is one"
 fi
 exit "$((failures > 0))"

@@ -158,7 +158,51 @@ TEST(Config, KeysThatMustFitTogether) {
   refused(run + rho + "[schedule]\nkind = \"warmdown\"\nwarmup = 0.5\ndecay = 0.6\n",
           {"schedule.warmup + schedule.decay"});
   refused(run + rho + "[schedule]\nkind = \"cosine\"\nend = 1\n", {"schedule.end = 1"});
-  refused("[run]\nsteps = 1\nname = \"a/b\"\n" + rho, {"run.name = \"a/b\""});
+}
+
+TEST(Config, NamesArePlain) {
+  for (const std::string name :
+       {"", ".", "..", ".hid", "-", "--", "-x", "a/b", "/", "a\nb", "\x7f"}) {
+    expect_invalid([&] { validate_name(name, "mine.toml"); },
+                   {"mine.toml", "plain name", "got \""});
+  }
+  expect_invalid([&] { validate_name(std::string(201, 'a'), "--name"); }, {"--name", "1 to 200"});
+  for (const std::string name : {"a", "a.b", "a-b", "lr=0.1, seed 3", "größe", "_"}) {
+    EXPECT_NO_THROW(validate_name(name, "any")) << name;
+  }
+  validate_name(std::string(200, 'a'), "any");
+}
+
+// The program tells a wrong command line from a wrong file by the type.
+TEST(Config, FaultsOfTheCommandLineAreSettingErrors) {
+  const testing::ScratchDirectory scratch;
+  const std::string file = scratch / "mine.toml",
+                    right = "[run]\nsteps = 1\n[optimizer]\nrho = 1\n";
+  const auto load = [&](const std::string& text, const std::vector<std::string>& settings) {
+    testing::write(file, text);
+    load_config(file, settings);
+  };
+  const auto blames_settings = [&](const std::string& text,
+                                   const std::vector<std::string>& settings) {
+    try {
+      load(text, settings);
+    } catch (const SettingError&) {
+      return true;
+    } catch (const std::invalid_argument&) {
+      return false;
+    }
+    ADD_FAILURE() << "no error";
+    return false;
+  };
+  EXPECT_NO_THROW(load(right, {"run.steps=2"}));
+  for (const std::string setting :
+       {"run.steps=x", "run.steps=", "run.steps=[1", "run.stpes=1", "run",
+        "optimizer.betas=[0.9, 0.9]", "run.steps=0", "run.name=a/b"}) {
+    EXPECT_TRUE(blames_settings(right, {setting})) << setting;
+  }
+  EXPECT_FALSE(blames_settings("[run]\nsteps = 0\n", {}));
+  EXPECT_FALSE(blames_settings("[run]\nsteps = 0\n", {"run.seed=1"}));  // wrong without it as well
+  EXPECT_FALSE(blames_settings("[run\n", {"run.seed=1"}));
 }
 
 // Every key, one by one: changing it forbids to resume exactly if the table says so.

@@ -394,6 +394,7 @@ Config load_config(std::string_view name_or_file, std::span<const std::string> s
   const std::string where = blamed(file, path, settings);
   validate(config, where);
   if (own_name) validate_name(config.run.name, where);
+  if (config.run.dir.empty()) wrong(where, "run.dir must not be empty; \".\" is this directory");
   return config;
 }
 

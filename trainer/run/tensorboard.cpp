@@ -101,8 +101,9 @@ fs::path new_path(const fs::path& directory) {
 
 std::vector<fs::path> event_files(const fs::path& directory) {
   std::vector<fs::path> names;
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    const fs::path name = entry.path().filename();
+  std::error_code error;  // a directory that cannot be read is named where it is written to
+  for (fs::directory_iterator i(directory, error), end; !error && i != end; i.increment(error)) {
+    const fs::path name = i->path().filename();
     if (name.string().starts_with(prefix)) names.push_back(name);
   }
   std::ranges::sort(names);
