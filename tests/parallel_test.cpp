@@ -103,5 +103,21 @@ TEST(ParallelFor, AForkedChildRunsOnOneThread) {
   EXPECT_GT(others, 0);
 }
 
+TEST(DefaultThreads, AreOpenMPsUntilOthersAreChosen) {
+  const int openmp = omp_get_max_threads();
+  EXPECT_EQ(default_threads(), openmp);
+  set_default_threads(openmp + 1);
+  EXPECT_EQ(default_threads(), openmp + 1);
+  EXPECT_EQ(omp_get_max_threads(), openmp);
+  int elsewhere = 0;
+  std::thread([&] { elsewhere = default_threads(); }).join();
+  EXPECT_EQ(elsewhere, openmp + 1);
+  EXPECT_THROW(set_default_threads(-1), std::invalid_argument);
+  EXPECT_THROW(set_default_threads(max_threads + 1), std::invalid_argument);
+  EXPECT_EQ(chosen_threads(), openmp + 1);
+  set_default_threads(0);
+  EXPECT_EQ(default_threads(), openmp);
+}
+
 }  // namespace
 }  // namespace normball::testing
