@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
+
+#include "normball/processor.h"
 
 namespace normball {
 namespace {
@@ -59,7 +62,13 @@ void run_on_team(Job& job, int threads) {
 SingleThreadedBlas::SingleThreadedBlas() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
 SingleThreadedBlas::~SingleThreadedBlas() { omp_set_num_threads(saved_); }
 
-int default_threads() { return std::min(omp_get_max_threads(), max_threads); }
+int default_threads() {
+  // OpenMP's own default is the cores of this process, whatever time its control group grants it.
+  static const int usable = std::getenv("OMP_NUM_THREADS") != nullptr ? max_threads : usable_cpus();
+  const int threads = omp_get_max_threads();
+  return std::min(threads == omp_get_num_procs() ? std::min(threads, usable) : threads,
+                  max_threads);
+}
 
 void detail::run_tasks(Index count, int threads, Task task, const void* body) {
   if (count <= 0) return;

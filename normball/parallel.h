@@ -10,8 +10,9 @@ namespace normball {
 // More than this ends in the OpenMP runtime's own crash, not in an error.
 inline constexpr int max_threads = 4096;
 
-// OpenMP's current default for the calling thread (OMP_NUM_THREADS, or the cores), up to
-// max_threads.
+// OpenMP's current default for the calling thread (OMP_NUM_THREADS, omp_set_num_threads(), or the
+// cores), up to max_threads. Where nobody gave a number, not more than this process's control group
+// grants (usable_cpus() in processor.h).
 int default_threads();
 
 // Holds BLAS to one thread in its scope: results then do not depend on the number of threads, and

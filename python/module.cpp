@@ -7,6 +7,7 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "The normball core. Use the package normball, or normball.torch, instead.";
   module.attr("__version__") = normball_version();
   py::register_exception<normball::NonFiniteError>(module, "NonFiniteError", PyExc_RuntimeError);
+  normball::python::bind_doctor(module);
   normball::python::bind_norms(module);
   normball::python::bind_method(module);
   normball::python::bind_routing(module);
