@@ -6,6 +6,7 @@
 
 #include "benchmarks/measure.h"
 #include "cli/commands.h"
+#include "cli/doctor_head.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/table.h"
@@ -42,6 +43,7 @@ class Bench {
 
   void run() {
     OutputFile file("bench", options_.json_file);
+    std::cout << machine_head() << '\n';
     measure_limits();
     measure_lmos();
     measure_passes();

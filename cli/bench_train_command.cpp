@@ -9,6 +9,7 @@
 #include "benchmarks/measure.h"
 #include "benchmarks/training_task.h"
 #include "cli/commands.h"
+#include "cli/doctor_head.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/table.h"
@@ -120,6 +121,7 @@ void compare(Options options) {
                     "PyTorch out with --alone");
   }
   OutputFile file("bench train", options.json_file);
+  std::cout << machine_head() << '\n';
   std::cout << "Training steps with " << options.threads
             << (options.threads == 1 ? " thread" : " threads") << ", float32, best of "
             << options.rounds << (options.alone ? "" : ", in turn with PyTorch's")

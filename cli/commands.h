@@ -8,6 +8,7 @@ namespace normball::cli {
 void add_bench_command(CLI::App& app);
 void add_config_command(CLI::App& app);
 void add_data_command(CLI::App& app);
+void add_doctor_command(CLI::App& app);
 void add_lab_command(CLI::App& app);
 void add_report_command(CLI::App& app);
 

@@ -4,12 +4,12 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
-#include <thread>
 
 #include "cli/commands.h"
 #include "cli/data_show.h"
 #include "cli/options.h"
 #include "cli/table.h"
+#include "normball/processor.h"
 #include "trainer/data/idx.h"
 #include "trainer/data/image_set.h"
 #include "trainer/data/prepare.h"
@@ -182,7 +182,7 @@ void add_prepare(CLI::App& data, const std::shared_ptr<Options>& options) {
 
 void add_data_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  options->prepare.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  options->prepare.threads = usable_cpus();
   options->view.threads = options->prepare.threads;
   auto& data = *app.add_subcommand("data", "Prepare text, show data sets and verify them");
   data.require_subcommand(1);

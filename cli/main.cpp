@@ -9,6 +9,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/environment.h"
 #include "cli/help.h"
 #include "normball/normball.h"
 
@@ -31,6 +32,7 @@ int run_command(int argc, char** argv) {
   normball::cli::add_bench_command(app);
   normball::cli::add_config_command(app);
   normball::cli::add_data_command(app);
+  normball::cli::add_doctor_command(app);
   normball::cli::add_lab_command(app);
   normball::cli::add_report_command(app);
 #ifdef NORMBALL_TRAINER
@@ -47,6 +49,7 @@ int run_command(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  normball::cli::adopt_environment(argv);
   open_closed_streams();
   std::cout.exceptions(std::ios::badbit);
   try {

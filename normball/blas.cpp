@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "normball/error.h"
+#include "normball/processor.h"
 
 // Fortran's calling convention: everything by pointer, the lengths of strings at the end by value.
 #define NORMBALL_DECLARE(p, T)                                                                     \
@@ -102,6 +103,7 @@ void call_gemm(T alpha, ConstMatrixView<T> a, Op op_a, ConstMatrixView<T> b, Op 
   const int m = to_int(c.cols), n = to_int(c.rows);
   const int k = to_int(op_a == Op::None ? a.cols : a.rows);
   if (m == 0 || n == 0) return;
+  warn_about_blas_once();
   const int lda = leading(a), ldb = leading(b), ldc = leading(c);
   Fortran<T>::gemm(flag(op_b), flag(op_a), &m, &n, &k, &alpha, b.data, &ldb, a.data, &lda, &beta,
                    c.data, &ldc, 1, 1);
@@ -148,6 +150,7 @@ void syrk(T alpha, ConstMatrixView<T> x, Op op, T beta, MatrixView<T> c) {
   const int n = to_int(c.rows);
   const int k = to_int(op == Op::None ? x.cols : x.rows);
   if (n == 0) return;
+  warn_about_blas_once();
   const int ldx = leading(x), ldc = leading(c);
   Fortran<T>::syrk("L", flipped(op), &n, &k, &alpha, x.data, &ldx, &beta, c.data, &ldc, 1, 1);
 }

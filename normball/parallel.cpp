@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 
 #include "normball/error.h"
+#include "normball/processor.h"
 
 namespace normball {
 namespace {
@@ -64,8 +66,12 @@ SingleThreadedBlas::SingleThreadedBlas() : saved_(omp_get_max_threads()) { omp_s
 SingleThreadedBlas::~SingleThreadedBlas() { omp_set_num_threads(saved_); }
 
 int default_threads() {
-  const int own = chosen_threads();
-  return own > 0 ? own : std::min(omp_get_max_threads(), max_threads);
+  if (const int own = chosen_threads(); own > 0) return own;
+  // OpenMP's own default is the cores of this process, whatever time its control group grants it.
+  static const int usable = std::getenv("OMP_NUM_THREADS") != nullptr ? max_threads : usable_cpus();
+  const int threads = omp_get_max_threads();
+  return std::min(threads == omp_get_num_procs() ? std::min(threads, usable) : threads,
+                  max_threads);
 }
 
 void set_default_threads(int threads) {

@@ -11,7 +11,8 @@ namespace normball {
 inline constexpr int max_threads = 4096;
 
 // What set_default_threads() chose; without that OpenMP's current default for the calling thread
-// (OMP_NUM_THREADS, or the cores), up to max_threads.
+// (OMP_NUM_THREADS, omp_set_num_threads(), or the cores), up to max_threads. Where nobody gave a
+// number, not more than this process's control group grants (usable_cpus() in processor.h).
 int default_threads();
 
 // For the whole process, from 1 to max_threads; 0 leaves it to OpenMP again. OpenMP's own setting,

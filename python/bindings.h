@@ -30,6 +30,7 @@ class PythonNorm final : public NormOracle {
   std::string name_;
 };
 
+void bind_doctor(pybind11::module_& module);
 void bind_norms(pybind11::module_& module);
 void bind_method(pybind11::module_& module);
 void bind_routing(pybind11::module_& module);

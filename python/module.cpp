@@ -12,6 +12,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("set_num_threads", &normball::set_default_threads, py::arg("threads"));
   module.def("chosen_threads", &normball::chosen_threads);  // 0 where none was
   py::register_exception<normball::NonFiniteError>(module, "NonFiniteError", PyExc_RuntimeError);
+  normball::python::bind_doctor(module);
   normball::python::bind_norms(module);
   normball::python::bind_method(module);
   normball::python::bind_routing(module);

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from typing import Any, Optional, Sequence, Union
 
-import numpy as np
-import numpy.typing as npt
+from ._environment import suited_to_this_processor
 
-from . import _core
-from ._core import NonFiniteError, __version__
+with suited_to_this_processor():
+    import numpy as np
+    import numpy.typing as npt
+
+    from . import _core
+    from ._core import NonFiniteError, __version__
 
 __all__ = ["NonFiniteError", "__version__", "dual_norm", "get_num_threads", "initialize", "lmo", "norm",
            "set_num_threads", "sharp"]

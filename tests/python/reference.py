@@ -79,6 +79,8 @@ class Reference:
         if method == "s3cg":
             self.radii = [beta] * len(self.radii)
         self.k = 0
+        # What the error of s in float32 may add up to, relative to each parameter: see step().
+        self.float_slack = [0.0] * len(self.parameters)
 
     def eta(self, s, v):
         """(eta, rho), so that the step is lr / rho * eta."""
@@ -112,6 +114,14 @@ class Reference:
                 v = [p + u for p, u in zip(self.parameters, v)]
         s = sum((d * u).sum().item() for d, u in zip(self.momentum, v))
         eta, rho = self.eta(s, v)
+        if self.constrained:
+            # s = <d, W> - r <d, lmo(d)> cancels as W nears its ball's best point, and loses one rounding of its terms;
+            # the short steps follow s, times lr / rho.
+            terms = sum(abs((d * p).sum().item()) + abs((d * (u - p)).sum().item())
+                        for d, u, p in zip(self.momentum, v, self.parameters))
+            change = abs(self.eta(s + torch.finfo(torch.float32).eps * terms, v)[0] - eta)
+            for l, (p, u) in enumerate(zip(self.parameters, v)):
+                self.float_slack[l] += self.lr / rho * change * (u.norm() / p.norm().clamp(min=1e-300)).item()
         for p, u in zip(self.parameters, v):
             p.sub_(self.lr / rho * eta * u)
         self.k += 1

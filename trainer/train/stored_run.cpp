@@ -1,11 +1,11 @@
 #include "trainer/train/stored_run.h"
 
 #include <ATen/Parallel.h>
-#include <sched.h>
 
 #include <cstdlib>
 
 #include "normball/error.h"
+#include "normball/processor.h"
 #include "trainer/data/data_error.h"
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/resume.h"
@@ -167,10 +167,7 @@ int use_threads(std::int64_t threads) {
   if (threads <= 0 && std::getenv("OMP_NUM_THREADS") != nullptr) {
     threads = std::atol(std::getenv("OMP_NUM_THREADS"));
   }
-  if (threads <= 0) {
-    cpu_set_t cores;
-    threads = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-  }
+  if (threads <= 0) threads = usable_cpus();
   at::set_num_threads(static_cast<int>(threads));
   return static_cast<int>(threads);
 }

@@ -1,0 +1,62 @@
+#include "cli/environment.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace normball::cli {
+namespace {
+
+// Names the variables that were set; while it is there, the program does not start itself again.
+constexpr const char* guard = "NORMBALL_ENVIRONMENT";
+
+bool set_in_environment(const std::string& variable) {
+  const char* value = std::getenv(variable.c_str());
+  return value != nullptr && *value != '\0';
+}
+
+}  // namespace
+
+Surroundings surroundings() {
+  cpu_set_t cores;
+  const int allowed = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return {this_processor(), blas_core(), allowed, usable_cpus()};
+}
+
+std::vector<Setting> wanted_settings(const Surroundings& around, const IsSet& is_set) {
+  std::vector<Setting> settings;
+  const auto want = [&](const char* variable, std::string value, std::string reason) {
+    if (!is_set(variable)) settings.push_back({variable, std::move(value), std::move(reason)});
+  };
+  if (const auto type = better_core_type(around.processor, around.blas_core);
+      !around.blas_core.empty() && !type.empty()) {
+    want("OPENBLAS_CORETYPE", std::string(type),
+         "OpenBLAS took this processor for " + around.blas_core);
+  }
+  if (around.usable < around.cores) {
+    want("OMP_NUM_THREADS", std::to_string(around.usable),
+         "the control group grants less than the " + std::to_string(around.cores) + " cores");
+  }
+  return settings;
+}
+
+void adopt_environment(char** argv) {
+  if (set_in_environment(guard)) return;
+  const auto settings = wanted_settings(surroundings(), set_in_environment);
+  if (settings.empty()) return;
+  std::string names;
+  for (const auto& [variable, value, reason] : settings) {
+    ::setenv(variable.c_str(), value.c_str(), 1);
+    names += (names.empty() ? "" : " ") + variable;
+  }
+  ::setenv(guard, names.c_str(), 1);
+  ::execv("/proc/self/exe", argv);
+}
+
+std::string adopted_environment() {
+  const char* names = std::getenv(guard);
+  return names != nullptr ? names : "";
+}
+
+}  // namespace normball::cli

@@ -1,0 +1,17 @@
+// The facts of this machine and process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "doctor/findings.h"
+
+namespace normball::doctor {
+
+// All but the rates; `directory` is where the disk is looked at.
+Facts examine(const std::string& directory);
+
+// The core types worth comparing with on this processor: those of its level and below.
+std::vector<std::string> core_types_to_compare(const Facts& facts);
+
+}  // namespace normball::doctor

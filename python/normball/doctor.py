@@ -1,0 +1,76 @@
+"""``python -m normball.doctor``: what is good on this machine for normball, and what is wrong and helps.
+
+Ends with code 1 where something is wrong. ``--json`` prints the lines as JSON.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from typing import List, NamedTuple, Optional, Sequence
+
+from . import _core
+
+
+class Line(NamedTuple):
+    subject: str
+    state: str  # "good", "note" or "wrong"
+    text: str
+    remedy: str
+
+
+def _rate_with(core_type: str) -> float:
+    """The rate of products in a process whose OpenBLAS has other kernels; 0 where it does not run with them."""
+    command = [sys.executable, "-m", "normball.doctor", "--rate"]
+    environment = {**os.environ, "OPENBLAS_CORETYPE": core_type}
+    result = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return float(result.stdout) if result.returncode == 0 else 0.0
+
+
+def _torch() -> Line:
+    try:
+        import torch
+    except ImportError:
+        return Line("torch", "note", "not installed: normball.torch needs it, normball does not", "")
+    kernels = torch.backends.cpu.get_cpu_capability() if hasattr(torch.backends, "cpu") else "unknown"
+    onednn = "with" if torch.backends.mkldnn.is_available() else "without"
+    text = f"{torch.__version__}, {onednn} oneDNN, kernels {kernels}, {torch.get_num_threads()} threads of its own"
+    return Line("torch", "good", text, "")
+
+
+def examine() -> List[Line]:
+    """All lines; torch is imported where it is installed, since its libraries are part of the answer."""
+    rate = _core.product_rate()
+    torch = _torch()
+    others = [(name, _rate_with(name)) for name in _core.core_types_to_compare()]
+    lines = [Line(*line) for line in _core.findings(".", rate, [other for other in others if other[1] > 0])]
+    return [*lines, torch]
+
+
+def report(lines: Sequence[Line]) -> str:
+    width = max(len(line.subject) for line in lines)
+    rows = []
+    for subject, state, text, remedy in lines:
+        rows.append(f"{state:<7}{subject:<{width}}  {text}")
+        if remedy:
+            rows.append(" " * (width + 9) + "-> " + remedy)
+    return "\n".join(rows)
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m normball.doctor", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print the lines as JSON")
+    parser.add_argument("--rate", action="store_true", help="print the rate of products on one thread only")
+    options = parser.parse_args(arguments)
+    if options.rate:
+        print(_core.product_rate())
+        return 0
+    lines = examine()
+    print(json.dumps([line._asdict() for line in lines], indent=2) if options.json else report(lines))
+    return 1 if any(line.state == "wrong" for line in lines) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

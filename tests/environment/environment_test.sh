@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# The program and the library where OpenBLAS does not know the processor, which a library loaded
+# before it pretends: environment_test.sh PROGRAM POOR_OPENBLAS EXAMPLE
+set -euo pipefail
+program=$1 poor=$2 example=$3
+unset OPENBLAS_CORETYPE NORMBALL_ENVIRONMENT NORMBALL_QUIET
+grep -qw avx /proc/cpuinfo || { echo "left out: without AVX the poor kernels are the best"; exit 77; }
+
+fail() { echo "environment_test: $*" >&2; exit 1; }
+run() {  # code of a command, with its output in $out and $err
+  code=0
+  out=$(mktemp) err=$(mktemp)
+  timeout 60 "$@" >"$out" 2>"$err" || code=$?
+}
+
+# Starts itself once more, and only once: the pretence goes on there.
+run env LD_PRELOAD="$poor" "$program" doctor
+[ $code -eq 1 ] || fail "doctor ended with $code, expected 1"
+grep -q "the program set OPENBLAS_CORETYPE for itself" "$out" || fail "no new environment: $(cat "$out")"
+# The user's choice counts.
+run env LD_PRELOAD="$poor" OPENBLAS_CORETYPE=PRESCOTT "$program" doctor
+grep -q "for itself" "$out" && fail "the user's choice was replaced"
+# Exit codes and output are those of the program started once.
+run env LD_PRELOAD="$poor" "$program" bnch
+[ $code -eq 2 ] && grep -q "did you mean 'bench'" "$err" || fail "a typo ended with $code: $(cat "$err")"
+run env LD_PRELOAD="$poor" "$program" --version
+[ $code -eq 0 ] && [ "$(cat "$out")" = "$("$program" --version)" ] || fail "--version: $code"
+# Signals reach it: it is the same process.
+LD_PRELOAD="$poor" "$program" bench --rounds 1000 --no-lmo --no-pass >/dev/null 2>&1 &
+child=$!
+sleep 1
+kill -TERM $child
+code=0; wait $child || code=$?
+[ $code -eq 143 ] || fail "after SIGTERM $code, expected 143"
+# A good machine is left as it is.
+run "$program" doctor --json
+grep -q "OPENBLAS_CORETYPE for itself" "$out" && fail "a good choice was replaced"
+
+# The library cannot start again: one warning, which names the remedy and can be silenced.
+run env LD_PRELOAD="$poor" "$example"
+[ $code -eq 0 ] || fail "the example ended with $code"
+[ "$(grep -c "start the program with OPENBLAS_CORETYPE=" "$err")" -eq 1 ] || fail "no warning, or several: $(cat "$err")"
+run env LD_PRELOAD="$poor" NORMBALL_QUIET=1 "$example"
+[ ! -s "$err" ] || fail "not quiet: $(cat "$err")"
+run env LD_PRELOAD="$poor" OPENBLAS_CORETYPE=PRESCOTT "$example"
+[ ! -s "$err" ] || fail "a warning of what was asked for: $(cat "$err")"
