@@ -110,8 +110,7 @@ class Levels {
   // factor_ <- the p(R) that suits gram_ best.
   Plan find_factor(bool first_level) {
     constexpr bool can_refuse = std::is_same_v<T, float>;
-    if (can_refuse && first_level && !looks_flat<T>(gram_) &&
-        many_are_small<T>(gram_, factor_, workspace_)) {
+    if (can_refuse && first_level && !looks_flat<T>(gram_)) {
       return {.treatment = Treatment::Refuse};
     }
     tridiagonalize(reflectors_, tridiagonal_, workspace_, side_.threads);
@@ -233,7 +232,8 @@ void exact_polar(const PolarProblem<T>& p) {
   const auto scaled = p.workspace.template matrix<T>(p.x.rows, p.x.cols);
   const ConstMatrixView<T> x = p.with_safe_squares(scaled);
   const double cut = p.cut();
-  if (Levels<T>(side, side.size(x), p.workspace).run(x, cut, true, p.q, spare)) return;
+  const bool flat = std::is_same_v<T, double> || sample_looks_flat(side, x, p.workspace);
+  if (flat && Levels<T>(side, side.size(x), p.workspace).run(x, cut, true, p.q, spare)) return;
   if constexpr (std::is_same_v<T, float>) {
     if (polar_through_double(side, x, cut, p.q, p.workspace)) {
       if (side.size(x) <= most_strict) close(side, p.q, spare, p.workspace);

@@ -4,32 +4,9 @@
 #include <cmath>
 
 #include "normball/blas.h"
-#include "normball/exact/spectrum.h"
-#include "normball/exact/tuning.h"
 #include "normball/kernels.h"
 
 namespace normball::detail {
-namespace {
-
-// A bound of the largest eigenvalue of r: the smaller of its trace and its largest row sum.
-template <class T>
-double largest_bound(ConstMatrixView<T> r, Workspace& workspace) {
-  const Workspace::Frame frame(workspace);
-  const auto sums = workspace.take<double>(r.rows);
-  std::ranges::fill(sums, 0.0);
-  double trace = 0;
-  for (Index i = 0; i < r.rows; ++i) {
-    const T* row = r.row(i);
-    trace += static_cast<double>(row[i]);
-    sums[static_cast<size_t>(i)] += kernels<T>().sum_abs(row + i, r.cols - i);
-    for (Index j = i + 1; j < r.cols; ++j) {
-      sums[static_cast<size_t>(j)] += std::abs(static_cast<double>(row[j]));
-    }
-  }
-  return std::min(trace, *std::ranges::max_element(sums));
-}
-
-}  // namespace
 
 // The squared mean of the eigenvalues over their mean square: 1/2 for a square Gaussian matrix, at
 // most 1 - p where a share p is zero. And zero rows of x, the commonest zeros, show on the
@@ -49,26 +26,55 @@ bool looks_flat(ConstMatrixView<T> r) {
 }
 
 template <class T>
-bool many_are_small(ConstMatrixView<T> r, MatrixView<T> scratch, Workspace& workspace) {
+bool sample_looks_flat(const ShortSide<T>& side, ConstMatrixView<T> x, Workspace& workspace) {
+  constexpr double least_flatness = 0.2;
+  constexpr Index least = 16, one_in = 8;
+  const Workspace::Frame frame(workspace);
+  const Index n = side.size(x), count = n / one_in;
+  if (count < least) return true;
+  const auto sample = side.matrix(count, x, workspace);
+  for (Index i = 0; i < sample.rows; ++i) {
+    if (side.left) {
+      std::copy_n(x.row(i * one_in), x.cols, sample.row(i));
+    } else {
+      for (Index j = 0; j < count; ++j) sample(i, j) = x(i, j * one_in);
+    }
+  }
+  const auto r = workspace.matrix<T>(count, count);
+  side.gram(1, sample, 0, r);
+  double trace = 0, diagonal = 0, others = 0;
+  for (Index i = 0; i < count; ++i) {
+    const double d = r(i, i);
+    trace += d;
+    diagonal += d * d;
+    others += 2 * kernels<T>().sum_squares(r.row(i) + i + 1, 1, count - i - 1);
+  }
+  const double k = static_cast<double>(count), scale = static_cast<double>(n) / k;
+  const double squares = scale * diagonal + scale * (static_cast<double>(n) - 1) / (k - 1) * others;
+  return scale * trace * trace >= least_flatness * k * squares;
+}
+
+template <class T>
+Index small_pivots(ConstMatrixView<T> r, double shift, MatrixView<T> scratch) {
   constexpr double excess = 8;  // of a pivot over the eigenvalue it stands for
   const Index n = r.rows;
-  const double shift = Tuning<T>::clean_ratio(n) * largest_bound(r, workspace);
   for (Index i = 0; i < n; ++i) {
     std::copy_n(r.row(i) + i, n - i, scratch.row(i) + i);
     scratch(i, i) += static_cast<T>(shift);
   }
-  if (!blas::cholesky(scratch)) return false;
+  if (!blas::cholesky(scratch)) return n;
   Index small = 0;
   for (Index i = 0; i < n; ++i) {
     const double pivot = scratch(i, i);
     small += pivot * pivot < excess * shift ? 1 : 0;
   }
-  return small > most_deflated<T>(n);
+  return small;
 }
 
-#define NORMBALL_INSTANTIATE(T)                 \
-  template bool looks_flat(ConstMatrixView<T>); \
-  template bool many_are_small(ConstMatrixView<T>, MatrixView<T>, Workspace&);
+#define NORMBALL_INSTANTIATE(T)                                                         \
+  template bool looks_flat(ConstMatrixView<T>);                                         \
+  template bool sample_looks_flat(const ShortSide<T>&, ConstMatrixView<T>, Workspace&); \
+  template Index small_pivots(ConstMatrixView<T>, double, MatrixView<T>);
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)
 #undef NORMBALL_INSTANTIATE

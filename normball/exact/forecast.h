@@ -1,8 +1,7 @@
 // What a Gram matrix says about its spectrum before it is reduced. Internal.
 #pragma once
 
-#include "normball/matrix_view.h"
-#include "normball/workspace.h"
+#include "normball/short_side.h"
 
 namespace normball::detail {
 
@@ -10,9 +9,13 @@ namespace normball::detail {
 template <class T>
 bool looks_flat(ConstMatrixView<T> r);
 
-// Whether more directions are small than can be split off, from the pivots of a Cholesky
-// factorization of r, shifted to clean_ratio. `scratch` is as large as r.
+// The same from every eighth row (column) of x, without its Gram matrix; true where x is small.
 template <class T>
-bool many_are_small(ConstMatrixView<T> r, MatrixView<T> scratch, Workspace& workspace);
+bool sample_looks_flat(const ShortSide<T>& side, ConstMatrixView<T> x, Workspace& workspace);
+
+// About how many eigenvalues of r are below `shift`, from the pivots of a Cholesky factorization of
+// r + shift. `scratch` is as large as r.
+template <class T>
+Index small_pivots(ConstMatrixView<T> r, double shift, MatrixView<T> scratch);
 
 }  // namespace normball::detail

@@ -17,8 +17,8 @@ struct Quadrature {
 };
 
 // The upper triangle of f <- q(T + shift).
-template <class T>
-void inverse_sqrt(const Tridiagonal<T>& t, double shift, const Quadrature& q, MatrixView<T> f,
+template <class T, class F>
+void inverse_sqrt(const Tridiagonal<T>& t, double shift, const Quadrature& q, MatrixView<F> f,
                   Workspace& workspace);
 
 }  // namespace normball::detail

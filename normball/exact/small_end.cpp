@@ -186,13 +186,20 @@ bool lapack_eigenpairs(const Tridiagonal<T>& t, double scale, std::span<T> value
 }
 
 template <class T>
-bool smallest_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, double scale,
-                         std::span<T> values, MatrixView<T> vectors, Workspace& workspace) {
+bool lowest_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, double scale,
+                       std::span<T> values, MatrixView<T> vectors, Workspace& workspace) {
   return bisected_eigenpairs(t, lowest, limit, scale, values, vectors, workspace) ||
          lapack_eigenpairs(t, scale, values, vectors, workspace);
 }
 
 }  // namespace
+
+template <class T>
+bool smallest_eigenpairs(const Tridiagonal<T>& t, double limit, double scale, std::span<T> values,
+                         MatrixView<T> vectors, Workspace& workspace) {
+  return lowest_eigenpairs(t, -16 * Tuning<T>::noise * scale, limit, scale, values, vectors,
+                           workspace);
+}
 
 template <class T>
 bool largest_eigenpairs(const Tridiagonal<T>& t, double limit, double scale, std::span<T> values,
@@ -202,7 +209,7 @@ bool largest_eigenpairs(const Tridiagonal<T>& t, double limit, double scale, std
   std::ranges::transform(t.diagonal, negative.diagonal.begin(), std::negate<T>());
   std::transform(t.off_diagonal.begin(), t.off_diagonal.end() - 1, negative.off_diagonal.begin(),
                  std::negate<T>());
-  if (!smallest_eigenpairs(negative, -1.01 * scale, -limit, scale, values, vectors, workspace)) {
+  if (!lowest_eigenpairs(negative, -1.01 * scale, -limit, scale, values, vectors, workspace)) {
     return false;
   }
   std::ranges::transform(values, values.begin(), std::negate<T>());
@@ -217,10 +224,7 @@ bool split_small_end(const Tridiagonal<T>& t, double limit, double scale, const 
   const Workspace::Frame frame(workspace);
   const Index n = t.size(), k = vectors.rows;
   const auto values = workspace.take<T>(k);
-  if (!smallest_eigenpairs(t, -16 * Tuning<T>::noise * scale, limit, scale, values, vectors,
-                           workspace)) {
-    return false;
-  }
+  if (!smallest_eigenpairs(t, limit, scale, values, vectors, workspace)) return false;
   const auto scaled = workspace.matrix<T>(k, n);
   for (Index j = 0; j < k; ++j) {
     const double weight = f(static_cast<double>(values[static_cast<size_t>(j)]) + shift);
@@ -230,6 +234,8 @@ bool split_small_end(const Tridiagonal<T>& t, double limit, double scale, const 
   return true;
 }
 
+template bool smallest_eigenpairs(const Tridiagonal<double>&, double, double, std::span<double>,
+                                  MatrixView<double>, Workspace&);
 template bool largest_eigenpairs(const Tridiagonal<double>&, double, double, std::span<double>,
                                  MatrixView<double>, Workspace&);
 template bool split_small_end(const Tridiagonal<float>&, double, double, const Quadrature&, double,

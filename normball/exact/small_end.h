@@ -14,6 +14,12 @@ bool split_small_end(const Tridiagonal<T>& t, double limit, double scale, const 
                      double shift, MatrixView<T> factor, MatrixView<T> vectors,
                      Workspace& workspace);
 
+// The values.size() smallest eigenvalues, ascending, and their eigenvectors as rows; `limit` and
+// `scale` as above.
+template <class T>
+bool smallest_eigenpairs(const Tridiagonal<T>& t, double limit, double scale, std::span<T> values,
+                         MatrixView<T> vectors, Workspace& workspace);
+
 // The values.size() largest eigenvalues, descending, and their eigenvectors as rows. `limit` lies
 // below them and above the others, `scale` is a bound of all. False where LAPACK fails.
 template <class T>

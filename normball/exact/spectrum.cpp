@@ -15,15 +15,6 @@ namespace {
 using Shifts = std::array<double, sturm_shifts>;
 using Counts = std::array<Index, sturm_shifts>;
 
-// Eigenvalues below scale * shift, for every shift.
-template <class T>
-Counts counts_below(const Tridiagonal<T>& t, double scale, const Shifts& shifts) {
-  Counts counts;
-  kernels<T>().sturm_counts(t.diagonal.data(), t.off_diagonal.data(), scale, shifts.data(),
-                            counts.data(), t.size());
-  return counts;
-}
-
 // An upper bound of the eigenvalues by Gershgorin's discs.
 template <class T>
 double gershgorin(const Tridiagonal<T>& t) {
@@ -38,6 +29,14 @@ double gershgorin(const Tridiagonal<T>& t) {
 }
 
 }  // namespace
+
+template <class T>
+Counts counts_below(const Tridiagonal<T>& t, double scale, const Shifts& shifts) {
+  Counts counts;
+  kernels<T>().sturm_counts(t.diagonal.data(), t.off_diagonal.data(), scale, shifts.data(),
+                            counts.data(), t.size());
+  return counts;
+}
 
 template <class T>
 Plan make_plan(const Tridiagonal<T>& t, double final_ratio, double cut) {
@@ -135,10 +134,11 @@ double largest_singular_value(ConstMatrixView<T> x, Workspace& workspace) {
   return std::ldexp(std::sqrt(largest_eigenvalue(t)), -exponent);
 }
 
-#define NORMBALL_INSTANTIATE(T)                                      \
-  template Plan make_plan(const Tridiagonal<T>&, double, double);    \
-  template double largest_eigenvalue(const Tridiagonal<T>&, double); \
-  template Index count_below(const Tridiagonal<T>&, double);         \
+#define NORMBALL_INSTANTIATE(T)                                               \
+  template Plan make_plan(const Tridiagonal<T>&, double, double);             \
+  template double largest_eigenvalue(const Tridiagonal<T>&, double);          \
+  template Counts counts_below(const Tridiagonal<T>&, double, const Shifts&); \
+  template Index count_below(const Tridiagonal<T>&, double);                  \
   template double largest_singular_value(ConstMatrixView<T>, Workspace&);
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)

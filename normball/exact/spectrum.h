@@ -1,9 +1,11 @@
 // What the eigenvalues of a tridiagonal matrix look like, by Sturm sequences. Internal.
 #pragma once
 
+#include <array>
 #include <type_traits>
 
 #include "normball/exact/tridiagonal.h"
+#include "normball/kernels.h"
 
 namespace normball::detail {
 
@@ -38,6 +40,11 @@ Plan make_plan(const Tridiagonal<T>& t, double final_ratio, double cut);
 // To within `tolerance` of a bound that is at most three times as large.
 template <class T>
 double largest_eigenvalue(const Tridiagonal<T>& t, double tolerance = 4e-16);
+
+// The numbers of eigenvalues below scale * shift, for every shift.
+template <class T>
+std::array<Index, sturm_shifts> counts_below(const Tridiagonal<T>& t, double scale,
+                                             const std::array<double, sturm_shifts>& shifts);
 
 // The number of eigenvalues below `limit` > 0.
 template <class T>

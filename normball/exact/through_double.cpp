@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "normball/exact/forecast.h"
+#include "normball/exact/graded.h"
 #include "normball/exact/pivoted_cholesky.h"
 #include "normball/exact/small_end.h"
 #include "normball/exact/spectrum.h"
@@ -78,14 +80,10 @@ void orthonormalize(const ShortSide<float>& side, ConstMatrixView<double> u, Mat
 
 // The tridiagonal form of a Gram matrix, and how many of its eigenvalues are above cut² λmax, a
 // number above the noise.
-struct Reduced {
-  Reflectors<double> h;
-  Tridiagonal<double> t;
-  double high, low;
-  Index kept;
-
+struct Reduced : GradedGram {
   Reduced(MatrixView<double> g, double cut, Workspace& workspace, int threads)
-      : h{g, workspace.take<double>(g.rows)}, t(Tridiagonal<double>::take(g.rows, workspace)) {
+      : GradedGram{.h = {g, workspace.take<double>(g.rows)},
+                   .t = Tridiagonal<double>::take(g.rows, workspace)} {
     tridiagonalize(h, t, workspace, threads);
     high = largest_eigenvalue(t);
     low = cut * cut * high;
@@ -127,6 +125,8 @@ struct Reduced {
 // q <- R^{-1/2} x
 bool apply_inverse_sqrt(const ShortSide<float>& side, const Reduced& reduced,
                         ConstMatrixView<float> x, MatrixView<float> q, Workspace& workspace) {
+  const Graded graded = graded_polar(side, reduced, x, q, workspace);
+  if (graded != Graded::TooManyEnds) return graded == Graded::Done;
   const Index n = reduced.t.size();
   const auto factor = square_matrix<double>(n, workspace);
   if (!reduced.inverse_sqrt(factor, workspace, side.threads)) return false;
@@ -183,11 +183,16 @@ bool polar_through_double(const ShortSide<float>& side, ConstMatrixView<float> x
     ShortSide<double>{side.left, side.threads}.gram(1, in_double, 0, gram);
   }
   blas::mirror_upper(gram);
-  copy<double>(gram, rest);
   // What is left out of x has a norm of a small part of the cut: its directions stay in those kept.
   const double largest = largest_from_below(gram), share = n <= most_vectors ? 1e-5 : 1.0 / 16;
   const auto order = workspace.take<Index>(n);
   const auto u = square_matrix<double>(n, workspace);
+  // Pivots exceed the eigenvalues they stand for.
+  const double limit = cut * cut * largest;
+  copy<double>(gram, rest);
+  if (10 * small_pivots<double>(gram, limit, u) <= 2 * n) {
+    return apply_inverse_sqrt(side, Reduced(gram, cut, workspace, side.threads), x, q, workspace);
+  }
   const Index rank = pivoted_cholesky(rest, share * cut * cut * largest, noise * largest, order, u,
                                       workspace, side.threads);
   Index large = 0;

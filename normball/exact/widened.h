@@ -1,6 +1,8 @@
 // Products in double with long float matrices, which are converted piece by piece. Internal.
 #pragma once
 
+#include <span>
+
 #include "normball/short_side.h"
 
 namespace normball::detail {
@@ -24,6 +26,11 @@ void project_on(const ShortSide<T>& side, ConstMatrixView<double> u, ConstMatrix
 template <class T>
 void project_out(const ShortSide<T>& side, ConstMatrixView<T> out, MatrixView<double> part,
                  Workspace& workspace);
+
+// to <- x - uᵀ diag(shares) u x  (x - x uᵀ diag(shares) u)
+void take_out(const ShortSide<float>& side, ConstMatrixView<double> u,
+              std::span<const double> shares, ConstMatrixView<float> x, MatrixView<float> to,
+              Workspace& workspace);
 
 // q <- s x for a symmetric matrix s  (x s)
 void multiply_in_double(const ShortSide<float>& side, ConstMatrixView<double> s,
