@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 
 namespace normball::cli {
@@ -11,6 +13,9 @@ namespace {
 // Names the variables that were set; while it is there, the program does not start itself again.
 constexpr const char* guard = "NORMBALL_ENVIRONMENT";
 
+constexpr std::array<std::string_view, 6> computing = {"bench", "demo",   "eval",
+                                                       "lab",   "sample", "train"};
+
 bool set_in_environment(const std::string& variable) {
   const char* value = std::getenv(variable.c_str());
   return value != nullptr && *value != '\0';
@@ -18,10 +23,11 @@ bool set_in_environment(const std::string& variable) {
 
 }  // namespace
 
-Surroundings surroundings() {
+Surroundings surroundings(std::string_view command) {
   cpu_set_t cores;
   const int allowed = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-  return {this_processor(), blas_core(), allowed, usable_cpus()};
+  return {this_processor(), blas_core(), allowed, usable_cpus(),
+          std::ranges::find(computing, command) != computing.end()};
 }
 
 std::vector<Setting> wanted_settings(const Surroundings& around, const IsSet& is_set) {
@@ -38,12 +44,20 @@ std::vector<Setting> wanted_settings(const Surroundings& around, const IsSet& is
     want("OMP_NUM_THREADS", std::to_string(around.usable),
          "the control group grants less than the " + std::to_string(around.cores) + " cores");
   }
+  // GNU's OpenMP lets a thread that waits spin for milliseconds by default, which keeps the core
+  // from the thread it waits for where other programs run: docs/performance.md has the
+  // measurements.
+  if (around.computes && around.cores > 1 && !is_set("OMP_WAIT_POLICY")) {
+    want("GOMP_SPINCOUNT", "1000", "threads that wait leave their cores to others soon");
+  }
   return settings;
 }
 
 void adopt_environment(char** argv) {
   if (set_in_environment(guard)) return;
-  const auto settings = wanted_settings(surroundings(), set_in_environment);
+  const char* command = argv[0] != nullptr ? argv[1] : nullptr;
+  const auto settings =
+      wanted_settings(surroundings(command != nullptr ? command : ""), set_in_environment);
   if (settings.empty()) return;
   std::string names;
   for (const auto& [variable, value, reason] : settings) {

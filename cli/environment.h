@@ -22,8 +22,10 @@ struct Surroundings {
   std::string blas_core;  // OpenBLAS's own choice; empty: another BLAS
   int cores = 1;          // that this process may run on
   int usable = 1;         // of them, by its control group
+  bool computes = false;  // the command keeps threads busy, so that how they wait counts
 };
-Surroundings surroundings();
+// Of a command, such as "train".
+Surroundings surroundings(std::string_view command);
 
 using IsSet = std::function<bool(const std::string& variable)>;
 std::vector<Setting> wanted_settings(const Surroundings& around, const IsSet& is_set);

@@ -8,7 +8,8 @@ namespace {
 const Surroundings good{.processor = {.avx = true, .avx2 = true, .avx512 = true},
                         .blas_core = "SkylakeX",
                         .cores = 8,
-                        .usable = 8};
+                        .usable = 8,
+                        .computes = false};
 
 std::vector<std::string> wanted(const Surroundings& around, const std::string& set = "") {
   std::vector<std::string> texts;
@@ -42,6 +43,18 @@ TEST(Environment, AControlGroupLimitsTheThreads) {
   around.usable = 2;
   EXPECT_EQ(wanted(around), Texts{"OMP_NUM_THREADS=2"});
   EXPECT_EQ(wanted(around, "OMP_NUM_THREADS"), Texts{});
+}
+
+TEST(Environment, WaitingThreadsSleepSoonWhereTheyAreUsed) {
+  auto around = good;
+  around.computes = true;
+  EXPECT_EQ(wanted(around), Texts{"GOMP_SPINCOUNT=1000"});
+  EXPECT_EQ(wanted(around, "GOMP_SPINCOUNT"), Texts{});
+  EXPECT_EQ(wanted(around, "OMP_WAIT_POLICY"), Texts{});
+  around.cores = around.usable = 1;
+  EXPECT_EQ(wanted(around), Texts{}) << "one thread waits for nobody";
+  EXPECT_TRUE(surroundings("train").computes);
+  EXPECT_FALSE(surroundings("config").computes);
 }
 
 }  // namespace
