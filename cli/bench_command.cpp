@@ -236,8 +236,11 @@ void add_bench_command(CLI::App& app) {
        {shape, solver, model, norm, no_lmo, no_pass, no_step, light, rounds, json_file}) {
     requests->excludes(other);
   }
+  bench->parse_complete_callback([bench] {  // before `train` begins
+    if (!bench->get_subcommands().empty()) require_no_options(*bench);
+  });
   bench->callback([bench, options] {
-    if (!bench->get_subcommands().empty()) return require_no_options(*bench);
+    if (!bench->get_subcommands().empty()) return;
     if (options->requests) {
       serve_requests(options->threads > 0 ? options->threads : default_threads());
     } else {

@@ -78,9 +78,9 @@ head -c 16 /dev/zero >empty-idx1-ubyte
 printf '\0\0\x08\x01\0\0\0\x04abcd' >four-idx1-ubyte
 expect 2 "--bpe: has no effect on an IDX file" data show four-idx1-ubyte --bpe bpe
 
-expect 2 "--no-lmo excludes --shape" bench --no-lmo --shape 16x16
-expect 2 "--no-step excludes" bench --no-step --light
-expect 2 "--requests excludes --json" bench --requests --json out.json
+expect 2 "--shape excludes --no-lmo" bench --no-lmo --shape 16x16
+expect 2 "excludes --light" bench --no-step --light
+expect 2 "--json excludes --requests" bench --requests --json out.json
 expect 2 "run.dir must not be empty" config --check cifar10-adam --set run.dir=
 
 # An empty text is neither a file nor a name; `-` is no file.
@@ -154,7 +154,7 @@ END
     expect 2 "--seed" sample runs/done --seed $seed
   done
   expect 2 "--rounds: is an option of \`normball bench\`" bench --rounds 1 train --alone --case cnn
-  expect 2 "--alone excludes --peer" bench train --alone --peer x
+  expect 2 "--peer excludes --alone" bench train --alone --peer x
   expect 2 "--requests" bench train --requests nothing
   expect 2 "data.path=...: has no effect: the tokens of the run are bytes" sample runs/done --set data.path=text.txt
   expect 2 "data.bpe=...: has no effect: the tokens of the run are bytes" sample runs/done --set data.bpe=bpe

@@ -129,7 +129,9 @@ grep -q "$(printf 'validation loss %.4f' "$recorded")" out || fail "eval: $(cat 
 "$normball" sample runs/text-whole --length 20 --seed 3 >two
 cmp one two
 
-"$normball" train gpt.toml --name overfit --overfit-batch --set run.steps=200 --set optimizer.lr=0.03 \
+# Two windows: of four, two begin alike and go on differently, so that their loss stays above 2 ln 2 / 128.
+"$normball" train gpt.toml --name overfit --overfit-batch --set run.steps=100 --set optimizer.lr=0.03 \
+  --set train.batch=2 --set train.micro_batch=1 \
   --set norm.hidden_radius=5 --set norm.embedding_radius=50 >/dev/null 2>&1
 last_loss=$(grep '"loss"' runs/overfit/metrics.jsonl | tail -1 | sed -E 's/.*"loss": ([0-9.e-]+).*/\1/')
 awk -v loss="$last_loss" 'BEGIN { exit !(loss < 0.01) }' || fail "--overfit-batch: loss $last_loss"
