@@ -38,6 +38,11 @@ void look_at_blas(Facts& facts) {
                                      BlasThreads::OpenMp};
     if (const int kind = parallel(); kind >= 0 && kind < 3) facts.blas_threads = kinds[kind];
   }
+  // On one thread it fights with nobody.
+  const auto threads = reinterpret_cast<Number>(dlsym(RTLD_DEFAULT, "openblas_get_num_threads"));
+  if (facts.blas_threads == BlasThreads::Pthreads && threads != nullptr && threads() == 1) {
+    facts.blas_threads = BlasThreads::Sequential;
+  }
   facts.blas_core = blas_core();
 }
 

@@ -81,7 +81,6 @@ Finding blas_kernel(const Facts& facts) {
     for (const auto& rate : facts.other_rates) others.push_back(rate_text(rate));
     text += "; the same library with other kernels: " + joined(others);
   }
-  if (!facts.self_chosen.empty()) text += "; the program set " + facts.self_chosen + " for itself";
   if (!slow && !poor) return {"BLAS kernels", State::Good, text};
   const std::string wanted = slow ? best->core : std::string(better);
   std::string upper = wanted;
@@ -169,9 +168,14 @@ const char* to_text(State state) {
 }
 
 std::vector<Finding> findings(const Facts& facts) {
-  return {processor(facts),   matrix_unit(facts), blas_build(facts),
-          blas_kernel(facts), openmp(facts),      limits(facts),
-          threads(facts),     huge_pages(facts),  disk(facts)};
+  std::vector<Finding> all = {processor(facts),   matrix_unit(facts), blas_build(facts),
+                              blas_kernel(facts), openmp(facts),      limits(facts),
+                              threads(facts),     huge_pages(facts),  disk(facts)};
+  if (!facts.self_chosen.empty()) {
+    all.push_back(
+        {"environment", State::Good, "the program set " + facts.self_chosen + " for itself"});
+  }
+  return all;
 }
 
 std::vector<Finding> short_form(const std::vector<Finding>& all) {

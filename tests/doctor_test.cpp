@@ -51,6 +51,12 @@ TEST(Doctor, AGoodMachine) {
   }
 }
 
+TEST(Doctor, WhatTheProgramSetIsTold) {
+  Facts facts = good;
+  facts.self_chosen = "OPENBLAS_CORETYPE";
+  EXPECT_EQ(findings(facts).back().text, "the program set OPENBLAS_CORETYPE for itself");
+}
+
 TEST(Doctor, PoorKernelsByNameAndByRate) {
   const auto named = spoiled([](Facts& facts) {
     facts.blas_core = "Prescott";
