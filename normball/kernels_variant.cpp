@@ -271,11 +271,98 @@ void sturm_counts(const T* d, const T* e, double scale, const double* __restrict
   for (Index k = 0; k < sturm_shifts; ++k) counts[k] = static_cast<Index>(below[k]);
 }
 
+// Twisted factorizations (Dhillon 1997).
 template <class T>
-constexpr Kernels<T> table = {
-    all_finite<T>,    sum_abs<T>,       sum_squares<T>,        max_abs<T>,         dot<T>,
-    scale<T>,         blend<T>,         add_scaled<T>,         add_signs<T>,       add_squares<T>,
-    add_by_column<T>, scale_and_add<T>, add_symmetric_rows<T>, subtract_rank_2<T>, sturm_counts<T>};
+void twisted_vectors(const double* d, const double* e, const double* __restrict values,
+                     double* __restrict work, double* __restrict vectors, double* __restrict pivots,
+                     double* __restrict squares, Index n) {
+  constexpr Index columns = twisted_lanes;
+  constexpr double tiny = 1e-30;
+  const Index size = n * columns;
+  double* __restrict down = work;
+  double* __restrict up = work + size;
+  double* __restrict down_ratio = work + 2 * size;  // off-diagonal entries over pivots
+  double* __restrict up_ratio = work + 3 * size;
+  const auto nonzero = [](double x) { return x < tiny && x > -tiny ? -tiny : x; };
+  for (Index l = 0; l < columns; ++l) {
+    down[l] = nonzero(d[0] - values[l]);
+    up[size - columns + l] = nonzero(d[n - 1] - values[l]);
+    down_ratio[size - columns + l] = 0;
+    up_ratio[l] = 0;
+  }
+  for (Index i = 1; i < n; ++i) {
+    const Index j = n - 1 - i, from = (i - 1) * columns, below = (j + 1) * columns;
+    for (Index l = 0; l < columns; ++l) {
+      const double r = e[i - 1] / down[from + l], s = e[j] / up[below + l];
+      down_ratio[from + l] = r;
+      up_ratio[below + l] = s;
+      down[from + columns + l] = nonzero(d[i] - values[l] - e[i - 1] * r);
+      up[below - columns + l] = nonzero(d[j] - values[l] - e[j] * s);
+    }
+  }
+  double at[columns], z[columns];
+  for (Index l = 0; l < columns; ++l) {
+    pivots[l] = 1e150;
+    at[l] = z[l] = squares[l] = 0;
+  }
+  for (Index i = 0; i < n; ++i) {
+    const double index = static_cast<double>(i);
+    for (Index l = 0; l < columns; ++l) {
+      const double twist = down[i * columns + l] + up[i * columns + l] - (d[i] - values[l]);
+      const bool less = twist * twist < pivots[l] * pivots[l];
+      pivots[l] = less ? twist : pivots[l];
+      at[l] = less ? index : at[l];
+    }
+  }
+  for (Index i = n - 1; i >= 0; --i) {
+    const double index = static_cast<double>(i);
+    for (Index l = 0; l < columns; ++l) {
+      z[l] = at[l] == index ? 1.0 : -down_ratio[i * columns + l] * z[l];
+      vectors[i * columns + l] = z[l];
+      squares[l] += z[l] * z[l];
+    }
+  }
+  for (Index l = 0; l < columns; ++l) z[l] = 0;
+  for (Index i = 0; i < n; ++i) {
+    const double index = static_cast<double>(i);
+    for (Index l = 0; l < columns; ++l) {
+      z[l] = at[l] == index ? 1.0 : -up_ratio[i * columns + l] * z[l];
+      const double add = at[l] < index ? z[l] : 0.0;
+      vectors[i * columns + l] += add;
+      squares[l] += add * add;
+    }
+  }
+}
+
+template <class T>
+void to_double(double* __restrict out, const T* __restrict x, Index n) {
+  for (Index i = 0; i < n; ++i) out[i] = static_cast<double>(x[i]);
+}
+
+template <class T>
+void from_double(T* __restrict out, const double* __restrict x, Index n) {
+  for (Index i = 0; i < n; ++i) out[i] = static_cast<T>(x[i]);
+}
+
+template <class T>
+constexpr Kernels<T> table = {all_finite<T>,
+                              sum_abs<T>,
+                              sum_squares<T>,
+                              max_abs<T>,
+                              dot<T>,
+                              scale<T>,
+                              blend<T>,
+                              add_scaled<T>,
+                              add_signs<T>,
+                              add_squares<T>,
+                              add_by_column<T>,
+                              scale_and_add<T>,
+                              add_symmetric_rows<T>,
+                              subtract_rank_2<T>,
+                              sturm_counts<T>,
+                              twisted_vectors<T>,
+                              to_double<T>,
+                              from_double<T>};
 
 }  // namespace
 

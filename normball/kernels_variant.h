@@ -8,6 +8,9 @@ namespace normball {
 // The number of shifts of one Sturm sweep: enough to hide the latency of their divisions.
 constexpr Index sturm_shifts = 48;
 
+// The number of eigenvectors computed at once, for the same reason.
+constexpr Index twisted_lanes = 16;
+
 // Sums are kept in double in a fixed order, so they do not depend on the number of threads.
 template <class T>
 struct Kernels {
@@ -39,6 +42,14 @@ struct Kernels {
   // diagonal d and off-diagonal e, for all sturm_shifts shifts
   void (*sturm_counts)(const T* d, const T* e, double scale, const double* shifts, Index* counts,
                        Index n);
+  // Solves (T - values[l]) z = pivots[l] e_k, z_k = 1, for all twisted_lanes lanes l and the
+  // tridiagonal matrix T with diagonal d and off-diagonal e; k is where the two ends of T,
+  // eliminated towards each other, leave the smallest pivot. squares[l] <- |z|²; entry i of lane l
+  // of `vectors` is at i twisted_lanes + l. `work` holds four times as much.
+  void (*twisted_vectors)(const double* d, const double* e, const double* values, double* work,
+                          double* vectors, double* pivots, double* squares, Index n);
+  void (*to_double)(double* out, const T* x, Index n);
+  void (*from_double)(T* out, const double* x, Index n);
 };
 
 namespace detail {

@@ -13,7 +13,7 @@ namespace normball::detail {
 // diagonal.
 template <class T>
 bool looks_flat(ConstMatrixView<T> r) {
-  constexpr double least_flatness = 0.4, least_diagonal = 0.25;
+  constexpr double least_flatness = 0.25, least_diagonal = 0.25;
   const double n = static_cast<double>(r.rows);
   double trace = 0, squares = 0, smallest = HUGE_VAL;
   for (Index i = 0; i < r.rows; ++i) {
@@ -54,27 +54,29 @@ bool sample_looks_flat(const ShortSide<T>& side, ConstMatrixView<T> x, Workspace
   return scale * trace * trace >= least_flatness * k * squares;
 }
 
+// The pivots of three quarters of r are enough.
 template <class T>
-Index small_pivots(ConstMatrixView<T> r, double shift, MatrixView<T> scratch) {
+bool looks_full(ConstMatrixView<T> r, double shift, MatrixView<T> scratch) {
   constexpr double excess = 8;  // of a pivot over the eigenvalue it stands for
-  const Index n = r.rows;
+  const Index n = 3 * r.rows / 4;
+  const auto part = scratch.block(0, 0, n, n);
   for (Index i = 0; i < n; ++i) {
-    std::copy_n(r.row(i) + i, n - i, scratch.row(i) + i);
-    scratch(i, i) += static_cast<T>(shift);
+    std::copy_n(r.row(i) + i, n - i, part.row(i) + i);
+    part(i, i) += static_cast<T>(shift);
   }
-  if (!blas::cholesky(scratch)) return n;
+  if (!blas::cholesky(part)) return false;
   Index small = 0;
   for (Index i = 0; i < n; ++i) {
-    const double pivot = scratch(i, i);
+    const double pivot = part(i, i);
     small += pivot * pivot < excess * shift ? 1 : 0;
   }
-  return small;
+  return 8 * small <= n;
 }
 
 #define NORMBALL_INSTANTIATE(T)                                                         \
   template bool looks_flat(ConstMatrixView<T>);                                         \
   template bool sample_looks_flat(const ShortSide<T>&, ConstMatrixView<T>, Workspace&); \
-  template Index small_pivots(ConstMatrixView<T>, double, MatrixView<T>);
+  template bool looks_full(ConstMatrixView<T>, double, MatrixView<T>);
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)
 #undef NORMBALL_INSTANTIATE

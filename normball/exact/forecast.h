@@ -13,9 +13,9 @@ bool looks_flat(ConstMatrixView<T> r);
 template <class T>
 bool sample_looks_flat(const ShortSide<T>& side, ConstMatrixView<T> x, Workspace& workspace);
 
-// About how many eigenvalues of r are below `shift`, from the pivots of a Cholesky factorization of
+// Whether most eigenvalues of r are above `shift`, from pivots of a Cholesky factorization of
 // r + shift. `scratch` is as large as r.
 template <class T>
-Index small_pivots(ConstMatrixView<T> r, double shift, MatrixView<T> scratch);
+bool looks_full(ConstMatrixView<T> r, double shift, MatrixView<T> scratch);
 
 }  // namespace normball::detail

@@ -38,6 +38,7 @@ std::optional<Ends> choose_ends(const GradedGram& gram) {
   constexpr double cost_of_small = 2.3;  // in units of one at the top
   constexpr size_t last = sturm_shifts - 1;
   const Index n = gram.t.size(), zeros = n - gram.kept;
+  const double first = static_cast<double>(n) / 16;  // that x is read for it
   std::array<double, sturm_shifts> shifts;
   const double decades = std::log(gram.low / gram.high);
   for (size_t s = 0; s <= last; ++s) {
@@ -54,9 +55,9 @@ std::optional<Ends> choose_ends(const GradedGram& gram) {
     size_t at = s;
     while (at > t && counts[at - 1] <= zeros) --at;
     const Index top = t == 0 ? 0 : n - counts[t], small = std::max(zeros, counts[at]);
-    const double cost = static_cast<double>(top) +
+    const double cost = static_cast<double>(top) + (top > 0 ? first : 0) +
                         cost_of_small * static_cast<double>(small - zeros) +
-                        static_cast<double>(zeros);
+                        (small > zeros ? first : 0) + static_cast<double>(zeros);
     if (cost < least) {
       least = cost;
       best = Ends{top, small, std::max(gram.low, shifts[at] * gram.high), shifts[t] * gram.high};
@@ -139,10 +140,37 @@ void find_factor(const GradedGram& gram, const Ends& ends, const EndPairs& pairs
   back_transform(narrowed(gram.h, workspace), factor, {}, workspace, threads);
 }
 
+// x <- x - uᵀ diag(shares) u x  (x - x uᵀ diag(shares) u)
+void take_out(const ShortSide<double>& side, ConstMatrixView<double> u,
+              std::span<const double> shares, MatrixView<double> x, Workspace& workspace) {
+  const Workspace::Frame frame(workspace);
+  const auto scaled = workspace.matrix<double>(u.rows, u.cols);
+  for (Index i = 0; i < u.rows; ++i) {
+    kernels<double>().add_scaled(scaled.row(i), 0, u.row(i), shares[static_cast<size_t>(i)], 1,
+                                 u.cols);
+  }
+  const auto part = side.matrix(u.rows, x, workspace);
+  side.transform(1, scaled, Op::None, x, 0, part);
+  side.transform(-1, u, Op::Transpose, part, 1, x);
+}
+
+// u x  (x uᵀ), rounded to float.
+MatrixView<float> projected(const ShortSide<float>& side, ConstMatrixView<double> u,
+                            ConstMatrixView<double> x, Workspace& workspace) {
+  const ShortSide<double> wide_side{side.left, side.threads};
+  const auto narrow =
+      side.left ? workspace.matrix<float>(u.rows, x.cols) : workspace.matrix<float>(x.rows, u.rows);
+  const Workspace::Frame frame(workspace);
+  const auto part = wide_side.matrix(u.rows, x, workspace);
+  wide_side.transform(1, u, Op::None, x, 0, part);
+  convert(part, narrow);
+  return narrow;
+}
+
 }  // namespace
 
 Graded graded_polar(const ShortSide<float>& side, const GradedGram& gram, ConstMatrixView<float> x,
-                    MatrixView<float> q, Workspace& workspace) {
+                    MatrixView<double> wide, MatrixView<float> q, Workspace& workspace) {
   const auto ends = choose_ends(gram);
   if (!ends) return Graded::TooManyEnds;
   const Workspace::Frame frame(workspace);
@@ -153,33 +181,28 @@ Graded graded_polar(const ShortSide<float>& side, const GradedGram& gram, ConstM
   find_factor(gram, *ends, pairs, factor, workspace, side.threads);
   back_transform(gram.h, {}, pairs.vectors, workspace, side.threads);
 
+  const auto small_vectors = pairs.small_vectors().row_range(zeros, ends->small);
+  MatrixView<float> part;
+  if (small > 0) part = projected(side, small_vectors, wide, workspace);
   ConstMatrixView<float> reduced = x;
   if (pairs.top > 0) {
-    const auto to = workspace.matrix<float>(x.rows, x.cols);
     const auto shares = workspace.take<double>(pairs.top);
     for (size_t i = 0; i < shares.size(); ++i) {
       shares[i] = 1 - ends->tau() / std::sqrt(pairs.values[i]);
     }
-    take_out(side, pairs.top_vectors(), shares, x, to, workspace);
-    reduced = to;
+    take_out({side.left, side.threads}, pairs.top_vectors(), shares, wide, workspace);
+    const auto narrow = workspace.matrix<float>(x.rows, x.cols);
+    convert(wide, narrow);
+    reduced = narrow;
   }
   side.multiply(factor, reduced, 0, q);
   if (small > 0) {
-    const auto u = pairs.small_vectors().row_range(zeros, ends->small);
-    const auto like = [&](auto element) {
-      using U = decltype(element);
-      return side.left ? workspace.matrix<U>(small, x.cols) : workspace.matrix<U>(x.rows, small);
-    };
-    const auto part = like(double());
-    const auto narrow = like(float());
-    project_on<float>(side, u, x, part, workspace);
-    convert(part, narrow);
     const auto weights = workspace.take<double>(small);
     for (Index i = 0; i < small; ++i) {
       weights[static_cast<size_t>(i)] =
           1 / std::sqrt(pairs.values[static_cast<size_t>(pairs.top + zeros + i)]);
     }
-    side.transform(1, scaled_rows(u, weights, workspace), Op::Transpose, narrow, 1, q);
+    side.transform(1, scaled_rows(small_vectors, weights, workspace), Op::Transpose, part, 1, q);
   }
   return Graded::Done;
 }

@@ -79,79 +79,59 @@ bool isolate(const Tridiagonal<T>& t, double lowest, double limit, double scale,
   return false;
 }
 
-// Twisted factorizations of T - value (Dhillon 1997): the eigenvector's largest entry is where the
-// two ends of T, eliminated towards each other, leave the smallest pivot.
-template <class T>
-struct Twisted {
-  const Tridiagonal<T>& t;
-  double scale;
-  std::span<double> down, up, vector;
-
-  double diagonal(Index i) const { return static_cast<double>(t.diagonal[at(i)]) / scale; }
-  double off(Index i) const { return static_cast<double>(t.off_diagonal[at(i)]) / scale; }
-  static size_t at(Index i) { return static_cast<size_t>(i); }
-  static double pivot(double x) { return std::abs(x) < 1e-30 ? -1e-30 : x; }
-
-  // vector <- the solution of (T - value) z = pivot e_k, z_k = 1; returns the pivot and |z|².
-  std::pair<double, double> solve(double value) const {
-    const Index n = t.size();
-    down[0] = pivot(diagonal(0) - value);
-    up[at(n - 1)] = pivot(diagonal(n - 1) - value);
-    for (Index i = 1; i < n; ++i) {
-      const Index j = n - 1 - i;
-      const double above = off(i - 1), below = off(j);
-      down[at(i)] = pivot(diagonal(i) - value - above * above / down[at(i - 1)]);
-      up[at(j)] = pivot(diagonal(j) - value - below * below / up[at(j + 1)]);
-    }
-    Index k = 0;
-    double smallest = HUGE_VAL;
-    for (Index i = 0; i < n; ++i) {
-      const double twist = down[at(i)] + up[at(i)] - (diagonal(i) - value);
-      if (std::abs(twist) < std::abs(smallest)) {
-        smallest = twist;
-        k = i;
-      }
-    }
-    vector[at(k)] = 1;
-    for (Index i = k; i > 0; --i) vector[at(i - 1)] = -off(i - 1) * vector[at(i)] / down[at(i - 1)];
-    for (Index i = k; i + 1 < n; ++i) vector[at(i + 1)] = -off(i) * vector[at(i)] / up[at(i + 1)];
-    return {smallest, kernels<double>().sum_squares(vector.data(), 1, n)};
-  }
-};
-
 // The values.size() smallest eigenvalues of t, ascending, between lowest and limit, and their
 // eigenvectors as the rows of `vectors`. False where they cannot be told apart.
 template <class T>
 bool bisected_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, double scale,
                          std::span<T> values, MatrixView<T> vectors, Workspace& workspace) {
   constexpr int most_steps = 6;
+  constexpr Index lanes = twisted_lanes;
   const Workspace::Frame frame(workspace);
-  const Index n = t.size();
-  const auto brackets = workspace.take<Bracket>(static_cast<Index>(values.size()));
+  const Index n = t.size(), count = vectors.rows;
+  const auto brackets = workspace.take<Bracket>(count);
   if (!isolate(t, lowest / scale, limit / scale, scale, brackets)) return false;
-  const Twisted<T> twisted{t, scale, workspace.take<double>(n), workspace.take<double>(n),
-                           workspace.take<double>(n)};
-  for (size_t j = 0; j < brackets.size(); ++j) {
-    const Bracket& b = brackets[j];
-    // An eigenvector's error is the residual over the gap.
-    const double tolerance = std::max(static_cast<double>(std::numeric_limits<T>::epsilon()) / 2 *
-                                          gap_at(brackets, j, limit / scale),
-                                      floor_of_residuals);
-    double value = b.middle(), length = 1;
-    bool converged = false;
-    for (int step = 0; step < most_steps && !converged; ++step) {
-      const auto [pivot, square] = twisted.solve(value);
-      converged = std::abs(pivot) <= tolerance * std::sqrt(square);
-      if (!converged) value = std::clamp(value + pivot / square, b.low, b.high);
-      length = std::sqrt(square);
+  const auto diagonal = workspace.take<double>(n), off = workspace.take<double>(n);
+  for (Index i = 0; i < n; ++i) {
+    const auto at = static_cast<size_t>(i);
+    diagonal[at] = static_cast<double>(t.diagonal[at]) / scale;
+    off[at] = i + 1 < n ? static_cast<double>(t.off_diagonal[at]) / scale : 0;
+  }
+  const auto work = workspace.take<double>(4 * n * lanes), z = workspace.take<double>(n * lanes);
+  for (Index first = 0; first < count; first += lanes) {
+    const Index used = std::min(lanes, count - first);
+    const auto bracket = [&](Index l) {
+      return static_cast<size_t>(first + std::min(l, used - 1));
+    };
+    double shifts[lanes], pivots[lanes], squares[lanes];
+    for (Index l = 0; l < lanes; ++l) shifts[l] = brackets[bracket(l)].middle();
+    bool all = false;
+    for (int step = 0; step < most_steps && !all; ++step) {
+      kernels<double>().twisted_vectors(diagonal.data(), off.data(), shifts, work.data(), z.data(),
+                                        pivots, squares, n);
+      all = true;
+      for (Index l = 0; l < used; ++l) {
+        const Bracket& b = brackets[bracket(l)];
+        // An eigenvector's error is the residual over the gap.
+        const double tolerance = std::max(static_cast<double>(std::numeric_limits<T>::epsilon()) /
+                                              2 * gap_at(brackets, bracket(l), limit / scale),
+                                          floor_of_residuals);
+        if (std::abs(pivots[l]) <= tolerance * std::sqrt(squares[l])) continue;
+        shifts[l] = std::clamp(shifts[l] + pivots[l] / squares[l], b.low, b.high);
+        all = false;
+      }
     }
-    if (!converged) return false;
-    values[j] = static_cast<T>(value * scale);
-    std::ranges::transform(twisted.vector, vectors.row(static_cast<Index>(j)),
-                           [=](double x) { return static_cast<T>(x / length); });
+    if (!all) return false;
+    for (Index l = 0; l < used; ++l) {
+      const double length = std::sqrt(squares[l]);
+      values[static_cast<size_t>(first + l)] = static_cast<T>(shifts[l] * scale);
+      T* row = vectors.row(first + l);
+      for (Index i = 0; i < n; ++i) {
+        row[i] = static_cast<T>(z[static_cast<size_t>(i * lanes + l)] / length);
+      }
+    }
   }
   // Vectors of close eigenvalues are orthogonal only up to the floor over their gap.
-  const auto products = workspace.matrix<T>(vectors.rows, vectors.rows);
+  const auto products = workspace.matrix<T>(count, count);
   blas::syrk<T>(1, vectors, blas::Op::None, 0, products);
   if (!blas::cholesky(products)) return false;
   blas::solve_triangular_left<T>(products, vectors);

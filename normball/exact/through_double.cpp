@@ -124,8 +124,9 @@ struct Reduced : GradedGram {
 
 // q <- R^{-1/2} x
 bool apply_inverse_sqrt(const ShortSide<float>& side, const Reduced& reduced,
-                        ConstMatrixView<float> x, MatrixView<float> q, Workspace& workspace) {
-  const Graded graded = graded_polar(side, reduced, x, q, workspace);
+                        ConstMatrixView<float> x, MatrixView<double> wide, MatrixView<float> q,
+                        Workspace& workspace) {
+  const Graded graded = graded_polar(side, reduced, x, wide, q, workspace);
   if (graded != Graded::TooManyEnds) return graded == Graded::Done;
   const Index n = reduced.t.size();
   const auto factor = square_matrix<double>(n, workspace);
@@ -175,31 +176,27 @@ bool polar_through_double(const ShortSide<float>& side, ConstMatrixView<float> x
                           MatrixView<float> q, Workspace& workspace) {
   const Workspace::Frame frame(workspace);
   const Index n = side.size(x);
-  const auto gram = square_matrix<double>(n, workspace), rest = square_matrix<double>(n, workspace);
-  {
-    const Workspace::Frame inner(workspace);
-    const auto in_double = workspace.matrix<double>(x.rows, x.cols);
-    convert(x, in_double);
-    ShortSide<double>{side.left, side.threads}.gram(1, in_double, 0, gram);
-  }
+  const auto gram = square_matrix<double>(n, workspace), u = square_matrix<double>(n, workspace);
+  const auto in_double = workspace.matrix<double>(x.rows, x.cols);
+  convert(x, in_double);
+  ShortSide<double>{side.left, side.threads}.gram(1, in_double, 0, gram);
+  const double largest = largest_from_below(gram);
+  const auto full_rank = [&] {
+    return apply_inverse_sqrt(side, Reduced(gram, cut, workspace, side.threads), x, in_double, q,
+                              workspace);
+  };
+  if (looks_full<double>(gram, cut * cut * largest, u)) return full_rank();
+  const auto rest = square_matrix<double>(n, workspace);
   blas::mirror_upper(gram);
-  // What is left out of x has a norm of a small part of the cut: its directions stay in those kept.
-  const double largest = largest_from_below(gram), share = n <= most_vectors ? 1e-5 : 1.0 / 16;
-  const auto order = workspace.take<Index>(n);
-  const auto u = square_matrix<double>(n, workspace);
-  // Pivots exceed the eigenvalues they stand for.
-  const double limit = cut * cut * largest;
   copy<double>(gram, rest);
-  if (10 * small_pivots<double>(gram, limit, u) <= 2 * n) {
-    return apply_inverse_sqrt(side, Reduced(gram, cut, workspace, side.threads), x, q, workspace);
-  }
+  // What is left out of x has a norm of a small part of the cut: its directions stay in those kept.
+  const double share = n <= most_vectors ? 1e-5 : 1.0 / 16;
+  const auto order = workspace.take<Index>(n);
   const Index rank = pivoted_cholesky(rest, share * cut * cut * largest, noise * largest, order, u,
                                       workspace, side.threads);
   Index large = 0;
   for (Index i = 0; i < rank; ++i) large += u(i, i) * u(i, i) > cut * cut * largest ? 1 : 0;
-  if (10 * rank > 8 * n && 10 * large > 6 * n) {
-    return apply_inverse_sqrt(side, Reduced(gram, cut, workspace, side.threads), x, q, workspace);
-  }
+  if (10 * rank > 8 * n && 10 * large > 6 * n) return full_rank();
   const auto narrow_z =
       side.left ? workspace.matrix<float>(rank, x.cols) : workspace.matrix<float>(x.rows, rank);
   {

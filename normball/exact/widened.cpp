@@ -71,32 +71,6 @@ void project_out(const ShortSide<T>& side, ConstMatrixView<T> out, MatrixView<do
   });
 }
 
-void take_out(const ShortSide<float>& side, ConstMatrixView<double> u,
-              std::span<const double> shares, ConstMatrixView<float> x, MatrixView<float> to,
-              Workspace& workspace) {
-  const Workspace::Frame frame(workspace);
-  const ShortSide<double> wide{side.left, 1};
-  const Index panels = panel_count(side.length(x), 2 * chunk);
-  const auto scaled = workspace.matrix<double>(u.rows, u.cols);
-  for (Index i = 0; i < u.rows; ++i) {
-    kernels<double>().add_scaled(scaled.row(i), 0, u.row(i), shares[static_cast<size_t>(i)], 1,
-                                 u.cols);
-  }
-  const auto parts = workspace.matrix<double>(panels, chunk * u.rows);
-  const auto rests = workspace.matrix<double>(panels, chunk * u.cols);
-  for_each_piece(
-      side, x, u.rows, workspace, [&](Index p, Range range, ConstMatrixView<double> piece) {
-        const MatrixView<double> rest(rests.row(p), piece.rows, piece.cols);
-        const MatrixView<double> part = side.left
-                                            ? MatrixView<double>(parts.row(p), u.rows, range.size)
-                                            : MatrixView<double>(parts.row(p), range.size, u.rows);
-        wide.transform(1, u, Op::None, piece, 0, part);
-        copy<double>(piece, rest);
-        wide.transform(-1, scaled, Op::Transpose, part, 1, rest);
-        convert(rest, side.stretch(to, range.begin, range.size));
-      });
-}
-
 void multiply_in_double(const ShortSide<float>& side, ConstMatrixView<double> s,
                         ConstMatrixView<float> x, MatrixView<float> q, Workspace& workspace) {
   const Workspace::Frame frame(workspace);

@@ -1,8 +1,9 @@
 // Products in double with long float matrices, which are converted piece by piece. Internal.
 #pragma once
 
-#include <span>
+#include <type_traits>
 
+#include "normball/kernels.h"
 #include "normball/short_side.h"
 
 namespace normball::detail {
@@ -10,10 +11,13 @@ namespace normball::detail {
 // to <- from in the other precision.
 template <class From, class To>
 void convert(MatrixView<From> from, MatrixView<To> to) {
+  using In = std::remove_const_t<From>;
   for (Index i = 0; i < from.rows; ++i) {
-    const From* in = from.row(i);
-    To* out = to.row(i);
-    for (Index j = 0; j < from.cols; ++j) out[j] = static_cast<To>(in[j]);
+    if constexpr (std::is_same_v<To, double>) {
+      kernels<In>().to_double(to.row(i), from.row(i), from.cols);
+    } else {
+      kernels<To>().from_double(to.row(i), from.row(i), from.cols);
+    }
   }
 }
 
@@ -26,11 +30,6 @@ void project_on(const ShortSide<T>& side, ConstMatrixView<double> u, ConstMatrix
 template <class T>
 void project_out(const ShortSide<T>& side, ConstMatrixView<T> out, MatrixView<double> part,
                  Workspace& workspace);
-
-// to <- x - uᵀ diag(shares) u x  (x - x uᵀ diag(shares) u)
-void take_out(const ShortSide<float>& side, ConstMatrixView<double> u,
-              std::span<const double> shares, ConstMatrixView<float> x, MatrixView<float> to,
-              Workspace& workspace);
 
 // q <- s x for a symmetric matrix s  (x s)
 void multiply_in_double(const ShortSide<float>& side, ConstMatrixView<double> s,
