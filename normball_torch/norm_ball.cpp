@@ -52,7 +52,9 @@ OptimizerParamGroup group_of(const ::torch::nn::Module& module, const NormBallOp
 
 NormBall::NormBall(std::vector<OptimizerParamGroup> groups, std::string_view method,
                    const NormBallOptions& defaults)
-    : Optimizer(std::move(groups), std::make_unique<NormBallOptions>(defaults)), method_(method) {
+    : Optimizer(std::vector<OptimizerParamGroup>{}, std::make_unique<NormBallOptions>(defaults)),
+      method_(method) {
+  for (const auto& group : groups) add_param_group(group);
   make();
   check_groups();
   // Names and kinds are those of the groups there are, not of one that joins later.
@@ -78,6 +80,13 @@ NormBall::NormBall(const ::torch::nn::Module& module, std::string_view method,
   if (param_groups_[0].params().empty()) {
     normball::detail::invalid(where, "the module '", module.name(), "' has no parameters");
   }
+}
+
+// Newer LibTorch (2.13) gives a group the optimizer's options and keeps of its own only those that
+// it knows from its own optimizers.
+void NormBall::add_param_group(const OptimizerParamGroup& group) {
+  Optimizer::add_param_group(group);
+  if (group.has_options()) param_groups_.back().set_options(group.options().clone());
 }
 
 NormBall::NormBall(NormBall&&) noexcept = default;

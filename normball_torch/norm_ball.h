@@ -36,6 +36,9 @@ class NormBall : public ::torch::optim::Optimizer {
   NormBall(NormBall&&) noexcept;
   ~NormBall() override;
 
+  // LibTorch's, with all options of the group: call it here and not through
+  // torch::optim::Optimizer.
+  void add_param_group(const ::torch::optim::OptimizerParamGroup& group);
   // All or nothing: after an exception weights and state are as before.
   ::torch::Tensor step(LossClosure closure = nullptr) override;
   void save(::torch::serialize::OutputArchive& archive) const override;
