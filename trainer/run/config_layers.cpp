@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "normball/error.h"
+#include "trainer/run/config_error.h"
 #include "trainer/run/file_system.h"
 #include "trainer/run/presets.h"
 
@@ -19,8 +19,8 @@ fs::path find_extended(const fs::path& file, const std::string& name, const std:
     if (fs::is_regular_file(path)) return path;
   }
   if (const auto preset = find_preset(name)) return *preset;
-  normball::detail::invalid("config", where, ": extends = \"", name, "\": neither a file beside ",
-                            file.filename().string(), " nor a preset (`normball config --list`)");
+  wrong(where, "extends = \"", name, "\": neither a file beside ", file.filename().string(),
+        " nor a preset (`normball config --list`)");
 }
 
 // Takes `extends` out of the sections.
@@ -30,8 +30,7 @@ std::optional<fs::path> take_extended(const fs::path& file, ConfigLayer& layer) 
   const std::string where = at_line(layer.where, found->first.source());
   const auto* name = found->second.as_string();
   if (name == nullptr || name->get().empty()) {
-    normball::detail::invalid("config", where,
-                              ": extends must be the name of a file or preset in quotes");
+    wrong(where, "extends must be the name of a file or preset in quotes");
   }
   const fs::path path = find_extended(file, name->get(), where);
   layer.sections.erase(found);
@@ -48,9 +47,8 @@ toml::table parse_toml(std::string_view text, std::string_view where) {
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {
-    normball::detail::invalid("config", at_line(where, error.source()),
-                              ": is not TOML here: ", error.description(),
-                              ". A line is `key = value` (texts in quotes) or `[section]`");
+    wrong(at_line(where, error.source()), "is not TOML here: ", error.description(),
+          ". A line is `key = value` (texts in quotes) or `[section]`");
   }
 }
 
@@ -61,8 +59,7 @@ std::vector<ConfigLayer> config_layers(const fs::path& path) {
     const fs::path file = *next;
     const fs::path canonical = fs::weakly_canonical(file);
     if (std::ranges::find(seen, canonical) != seen.end()) {
-      normball::detail::invalid("config", layers.back().where, ": extends ", file.string(),
-                                ", which extends it in turn");
+      wrong(layers.back().where, "extends ", file.string(), ", which extends it in turn");
     }
     seen.push_back(canonical);
     layers.push_back({file.string(), parse_toml(read_small_file(file, max_file), file.string())});
