@@ -214,6 +214,56 @@ TYPED_TEST(KernelVariants, CountEigenvaluesBelowShifts) {
   }
 }
 
+// The eigenvectors of the second difference are sines.
+TYPED_TEST(KernelVariants, TwistedVectorsSolveTheShiftedSystem) {
+  for (const auto& [name, k] : variants<TypeParam>()) {
+    for (const Index n : {1, 2, 5, 40}) {
+      const std::vector<double> d(static_cast<size_t>(n), 2.0), e(static_cast<size_t>(n), -1.0);
+      std::array<double, twisted_lanes> values, pivots, squares;
+      const auto value = [&](size_t lane) {
+        const double i = 1 + static_cast<double>(static_cast<Index>(lane) % n);
+        return 2 - 2 * std::cos(i * std::numbers::pi / static_cast<double>(n + 1));
+      };
+      for (size_t l = 0; l < values.size(); ++l) values[l] = value(l) + 1e-7;
+      std::vector<double> work(static_cast<size_t>(4 * n * twisted_lanes)),
+          z(static_cast<size_t>(n * twisted_lanes));
+      k->twisted_vectors(d.data(), e.data(), values.data(), work.data(), z.data(), pivots.data(),
+                         squares.data(), n);
+      for (size_t l = 0; l < values.size(); ++l) {
+        const auto at = [&](Index i) {
+          return i < 0 || i >= n ? 0 : z[static_cast<size_t>(i * twisted_lanes) + l];
+        };
+        double square = 0, residual = 0, along = 0;
+        for (Index i = 0; i < n; ++i) {
+          const double r = (2 - values[l]) * at(i) - at(i - 1) - at(i + 1);
+          square += at(i) * at(i);
+          residual += r * r;
+          along += r * at(i);
+        }
+        EXPECT_NEAR(squares[l], square, 1e-12 * square) << name << " n " << n << " lane " << l;
+        EXPECT_NEAR(std::sqrt(residual), std::abs(pivots[l]), 1e-13 * square);
+        // The Rayleigh quotient is the eigenvalue.
+        EXPECT_NEAR(values[l] + along / square, value(l), 1e-12) << name << " n " << n;
+      }
+    }
+  }
+}
+
+TYPED_TEST(KernelVariants, ConvertToDoubleAndBack) {
+  using T = TypeParam;
+  for (const auto& [name, k] : variants<T>()) {
+    for (const Index n : {0, 1, 7, 70}) {
+      std::vector<T> x(static_cast<size_t>(n)), back(x.size());
+      std::vector<double> wide(x.size());
+      for (size_t i = 0; i < x.size(); ++i) x[i] = T(1) / static_cast<T>(3 + i);
+      k->to_double(wide.data(), x.data(), n);
+      k->from_double(back.data(), wide.data(), n);
+      for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(wide[i], static_cast<double>(x[i])) << name;
+      EXPECT_EQ(back, x) << name;
+    }
+  }
+}
+
 TYPED_TEST(KernelVariants, FindEveryNonFiniteEntry) {
   using T = TypeParam;
   for (const auto& [name, k] : variants<T>()) {

@@ -166,6 +166,30 @@ TEST(RankRule, TheCutIsTheLongSideTimesEpsilon) {
   }
 }
 
+// What <x, q> lacks of the dual norm are the singular values up to the cut: at most n - r times it.
+TEST(RankRule, ThePairingLacksTheSingularValuesUpToTheCut) {
+  Random random(23);
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{40, 40}, {36, 100}, {90, 50}}) {
+    const Index n = std::min(rows, cols);
+    const double cut = static_cast<double>(std::max(rows, cols)) *
+                       static_cast<double>(std::numeric_limits<float>::epsilon());
+    for (const Index rank : {Index{1}, n / 3, n}) {
+      std::vector<double> sigma(static_cast<size_t>(n), cut / 3);
+      std::fill_n(sigma.begin(), rank, 1.0);
+      const auto x = convert<float>(with_spectrum(rows, cols, sigma, random));
+      const auto stored = convert<double>(x);
+      for (const PolarSolver& solver : {PolarSolver(ExactPolar{}), PolarSolver(SvdPolar{})}) {
+        const auto svd = jacobi_svd(stored);
+        const double nuclear = std::accumulate(svd.sigma.begin(), svd.sigma.end(), 0.0);
+        const double lack = nuclear - inner(stored, convert<double>(polar_of(solver, x)));
+        const double bound = static_cast<double>(n - rank) * cut;
+        EXPECT_LE(lack, bound + 2e-5 * nuclear) << to_string(solver) << " rank " << rank;
+        EXPECT_GE(lack, bound / 4 - 2e-5 * nuclear) << to_string(solver) << " rank " << rank;
+      }
+    }
+  }
+}
+
 template <class T>
 void expect_hard_cases(long cases, std::uint64_t seed) {
   for (long i = 0; i < cases; ++i, ++seed) {
@@ -185,6 +209,29 @@ TEST(ExactPolar, HoldsItsBoundsOnHardMatrices) {
   const long cases = sanitized ? 100 : 1500;
   expect_hard_cases<float>(cases, 1000000);
   expect_hard_cases<double>(cases, 2000000);
+}
+
+// As gradients have them: no gap anywhere, so that both ends are split off.
+TEST(ExactPolar, HoldsItsBoundsOnSpectraThatFallGradually) {
+  Random random(31);
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{160, 160}, {130, 300}, {300, 130}}) {
+    for (const double condition : {1e2, 3e3, 2e4}) {
+      auto x = matrix_with({"log-uniform", condition}, rows, cols, random);
+      for (const bool heavy : {false, true}) {  // with one direction above all others
+        if (heavy) {
+          auto one = product(gaussian<double>(1, rows, random), blas::Op::Transpose,
+                             gaussian<double>(1, cols, random));
+          const double factor = 20 / std::sqrt(inner(one, one));
+          for (size_t i = 0; i < x.data.size(); ++i) x.data[i] += factor * one.data[i];
+        }
+        const auto q = hard_quality<float>(ExactPolar{}, convert<float>(x));
+        EXPECT_TRUE(q.within(true, std::max(rows, cols)))
+            << rows << "x" << cols << ", condition " << condition << (heavy ? ", heavy" : "")
+            << ": error " << q.error << ", above one " << q.above_one << ", below one "
+            << q.below_one << ", pairing " << q.pairing;
+      }
+    }
+  }
 }
 
 template <class T>

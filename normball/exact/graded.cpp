@@ -20,9 +20,11 @@ namespace {
 
 using blas::Op;
 
-// λmax / λmin left to float. The largest direction, which may outweigh all others in <x, q>, has
-// all of the error unless it is brought down.
-constexpr double most_ratio = 1e5, most_ratio_alone = 3e3;
+// λmax / λmin left to float: where n is small, rounding averages over fewer entries. The largest
+// direction, which may outweigh all others in <x, q>, has all of the error unless it is brought
+// down.
+double most_ratio(Index n) { return n <= 128 ? 2e4 : 1e5; }
+constexpr double most_ratio_alone = 3e3;
 
 // Numbers of directions at the ends, and the eigenvalues between which float works.
 struct Ends {
@@ -49,7 +51,7 @@ std::optional<Ends> choose_ends(const GradedGram& gram) {
   double least = 0.5 * static_cast<double>(n);
   size_t s = 0;
   for (size_t t = 0; t <= last; ++t) {
-    const double ratio = t == 0 ? most_ratio_alone : most_ratio;
+    const double ratio = t == 0 ? most_ratio_alone : most_ratio(n);
     while (s < last && shifts[s + 1] * ratio >= shifts[t]) ++s;
     // Below the smallest eigenvalue kept there is nothing to gain.
     size_t at = s;
