@@ -52,7 +52,9 @@ OptimizerParamGroup group_of(const ::torch::nn::Module& module, const NormBallOp
 
 NormBall::NormBall(std::vector<OptimizerParamGroup> groups, std::string_view method,
                    const NormBallOptions& defaults)
-    : Optimizer(std::move(groups), std::make_unique<NormBallOptions>(defaults)), method_(method) {
+    : Optimizer(std::vector<OptimizerParamGroup>{}, std::make_unique<NormBallOptions>(defaults)),
+      method_(method) {
+  for (const auto& group : groups) add_param_group(group);
   make();
   check_groups();
   // Names and kinds are those of the groups there are, not of one that joins later.
@@ -74,6 +76,11 @@ NormBall::NormBall(const ::torch::OrderedDict<std::string, Tensor>& parameters,
 NormBall::NormBall(const ::torch::nn::Module& module, std::string_view method,
                    const NormBallOptions& defaults)
     : NormBall(std::vector<OptimizerParamGroup>{group_of(module, defaults)}, method, defaults) {}
+
+void NormBall::add_param_group(const OptimizerParamGroup& group) {
+  Optimizer::add_param_group(group);
+  if (group.has_options()) param_groups_.back().set_options(group.options().clone());
+}
 
 NormBall::NormBall(NormBall&&) noexcept = default;
 NormBall::~NormBall() = default;

@@ -36,6 +36,11 @@ class NormBall : public ::torch::optim::Optimizer {
   NormBall(NormBall&&) noexcept;
   ~NormBall() override;
 
+  // Late LibTorch 2 (2.14) fills a group's options up from the defaults, but only knows its own
+  // types: of others it takes the defaults alone. This one keeps what the group says, with every
+  // version.
+  void add_param_group(const ::torch::optim::OptimizerParamGroup& group);
+
   // All or nothing: after an exception weights and state are as before.
   ::torch::Tensor step(LossClosure closure = nullptr) override;
   void save(::torch::serialize::OutputArchive& archive) const override;
