@@ -329,6 +329,7 @@ TEST(Groups, MayJoinLater) {
   optimizer.step();
   optimizer.add_param_group(
       OptimizerParamGroup({b}, std::make_unique<NormBallOptions>(NormBallOptions().norm("sign"))));
+  EXPECT_EQ(normball::to_string(optimizer.routing().routes[1].norm), "sign");
   const Tensor before = b.detach().clone();
   optimizer.step();
   EXPECT_FALSE(torch::equal(before, b.detach()));
@@ -421,7 +422,8 @@ TEST(Conventions, ClosuresZeroGradAndAutograd) {
   EXPECT_EQ(optimizer.steps_taken(), 1);
   EXPECT_TRUE(net->mix->weight.requires_grad());
   optimizer.zero_grad();
-  EXPECT_EQ(net->mix->weight.grad().abs().sum().item<double>(), 0);
+  const Tensor cleared = net->mix->weight.grad();  // LibTorch 1 sets it to 0, LibTorch 2 to none
+  EXPECT_TRUE(!cleared.defined() || cleared.abs().sum().item<double>() == 0);
 
   // A graph that saved the weights must not run backward after they changed.
   Tensor w = parameter({3, 3}, 1);
