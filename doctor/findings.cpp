@@ -150,7 +150,7 @@ Finding disk(const Facts& facts) {
   const std::string text =
       number("%.1f GiB", facts.disk_free / 1073741824) + " free in " + facts.disk_path;
   if (facts.disk_free >= least_disk) return {"disk", State::Good, text};
-  return {"disk", State::Wrong, text, "make room, or put runs elsewhere: --set run.directory=PATH"};
+  return {"disk", State::Wrong, text, "make room, or put runs elsewhere: --set run.dir=PATH"};
 }
 
 }  // namespace
