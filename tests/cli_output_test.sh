@@ -53,6 +53,7 @@ data prepare text.txt --out shards-NEW
 data show text.txt
 data verify text.txt
 demo --lr 0.01 --seeds 1 --steps 2 --into demo-NEW
+doctor
 eval runs/done
 lab
 lab all --help

@@ -3,6 +3,7 @@
 #   install_test.sh SOURCE WORK PYTHON
 # scikit-build-core is PYTHON's own or else from the package index; without either this is skipped (77).
 set -eu
+unset PYTHONPATH  # or the package there would be found first
 source=$1 work=$2 python=$3
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
