@@ -197,7 +197,7 @@ expect_error "'$normball' eval runs" "config.toml"
 expect_error "'$normball' eval runs/text-whole --set model.heads=2" "model.heads=2" "the model is trained"
 expect_error "'$normball' sample runs/text-whole --set model.rope_base=100" "the model is trained" "sample.length"
 expect_error "'$normball' sample runs/text-whole --set eval.batches=1" "sample.length"
-expect_error "'$normball' sample runs/text-whole --seed -1" "--seed" ">= 0" "got -1"
+expect_error "'$normball' sample runs/text-whole --seed -1" "--seed" "must be a number in [0, 1e+18]" "got -1"
 expect_error "'$normball' sample runs/text-whole --temperature -1" "sample.temperature" "got -1"
 expect_error "'$normball' train gpt.toml --name new --stop-after 0" "--stop-after" ">= 1"
 expect_error "'$normball' train gpt.toml --name new --set data.validation=other.txt --set model.context=3000" \
