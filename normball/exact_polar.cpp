@@ -263,7 +263,7 @@ void exact_polar(const PolarProblem<T>& p) {
     if (!solve<T>(p.with_safe_squares(copy), p.cut(), p.q, p.workspace, p.threads)) svd_polar(p);
     return;
   }
-  const MatrixView<T> x(copy.data, occupied.rows(), occupied.cols());
+  const auto x = copy.block(0, 0, occupied.rows(), occupied.cols());
   occupied.gather(p.x, p.scale, x);
   if (!solve<T>(x, p.cut(), p.q.block(0, 0, x.rows, x.cols), p.workspace, p.threads)) {
     return svd_polar(p);

@@ -26,7 +26,7 @@ using blas::Op;
 double most_ratio(Index n, Index length) {
   constexpr double large = 5e5;
   const double entries = static_cast<double>(n) * static_cast<double>(length);
-  return n <= 128 ? 2e4 : 1e5 / std::max(1.0, entries / large);
+  return n <= 128 ? 2e4 : 1e5 / std::max(1.0 / 3, entries / large);
 }
 constexpr double most_ratio_alone = 3e3;
 

@@ -194,7 +194,7 @@ bool multiply_thin(const ShortSide<float>& side, ConstMatrixView<double> c, cons
 // Seven square matrices where LAPACK must find eigenvectors of a low rank, or four and the products
 // of up to half of the directions with x; and the buffers of the pieces.
 std::size_t through_double_bytes(Index n, Index length) {
-  const Index padded = n + 8, square = n * padded;
+  const Index padded = n + 16, square = n * padded;
   const Index doubles =
       std::max(7 * square + square / 2, 4 * square + square / 2 + n * length / 4) + 1400 * n + 8192;
   return static_cast<std::size_t>(doubles) * sizeof(double);
@@ -220,7 +220,7 @@ bool polar_through_double(const ShortSide<float>& side, ConstMatrixView<float> x
   blas::mirror_upper(gram);
   copy<double>(gram, rest);
   // What is left out of x has a norm of a small part of the cut: its directions stay in those kept.
-  const double share = n <= most_vectors ? 1e-5 : 1.0 / 16;
+  const double share = n <= most_vectors ? 1e-5 : 5e-4;
   const auto order = workspace.take<Index>(n);
   const Index rank = pivoted_cholesky(rest, share * cut * cut * largest, noise * largest, order, u,
                                       workspace, side.threads);

@@ -11,7 +11,7 @@ namespace {
 
 using blas::Op;
 
-constexpr Index chunk = 64;  // of the long side, in double at a time
+constexpr Index chunk = 128;  // of the long side, in double at a time
 
 // body(panel, range, piece of x in double) for the pieces of the long side, in panels that depend
 // on the shape alone.
@@ -24,8 +24,10 @@ void for_each_piece(const ShortSide<T>& side, ConstMatrixView<T> x, Index rows,
   const auto buffers = workspace.matrix<double>(count, chunk * n);
   parallel_for(count, worth_threads(rows, n, length, side.threads), [&](Index p, int) {
     const Range all = panel(length, count, p);
-    for (Index begin = all.begin; begin < all.end(); begin += chunk) {
-      const Range range{begin, std::min(chunk, all.end() - begin)};
+    const Index pieces = (all.size + chunk - 1) / chunk;
+    for (Index i = 0; i < pieces; ++i) {
+      Range range = panel(all.size, pieces, i);
+      range.begin += all.begin;
       const auto from = side.stretch(x, range.begin, range.size);
       if constexpr (std::is_same_v<T, double>) {
         body(p, range, from);
