@@ -10,6 +10,7 @@
 #include "normball/exact/closing.h"
 #include "normball/exact/forecast.h"
 #include "normball/exact/inverse_sqrt.h"
+#include "normball/exact/occupied.h"
 #include "normball/exact/small_end.h"
 #include "normball/exact/spectrum.h"
 #include "normball/exact/through_double.h"
@@ -32,6 +33,10 @@ constexpr double isometry_cut = 0.1;  // after one level singular values are nea
 template <class T>
 class Levels {
  public:
+  Levels(const ShortSide<T>& side, ConstMatrixView<T> x, Workspace& workspace)
+      : Levels(side, side.size(x), workspace) {
+    workspace.expect(small_end_bytes(side.size(x), side.length(x)));
+  }
   Levels(const ShortSide<T>& side, Index n, Workspace& workspace)
       : side_(side),
         workspace_(workspace),
@@ -159,7 +164,6 @@ class Levels {
   // that leaked in from the rest has been projected out may be rounding of x in float.
   bool add_small_end(Index k, ConstMatrixView<T> x, MatrixView<T> out) {
     const Workspace::Frame frame(workspace_);
-    workspace_.expect(small_end_bytes(gram_.rows, side_.length(x)));
     const ShortSide<double> wide{side_.left, side_.threads};
     const auto u = workspace_.template matrix<double>(k, gram_.rows);
     const auto like = [&](auto element) {
@@ -204,8 +208,6 @@ class Levels {
   Reflectors<T> reflectors_;
 };
 
-}  // namespace
-
 // q <- q + (I - q qᵀ) q / 2. At the condition numbers that the cut of a small matrix admits, even
 // its Gram matrix in double leaves singular values with errors of 1e-3.
 void close(const ShortSide<float>& side, MatrixView<float> q, MatrixView<float> spare,
@@ -220,27 +222,53 @@ void close(const ShortSide<float>& side, MatrixView<float> q, MatrixView<float> 
   side.multiply(factor, spare, 0, q);
 }
 
+// q <- the polar factor of x over its singular values above `cut` times the largest one. False
+// where LAPACK fails.
+template <class T>
+bool solve(ConstMatrixView<T> x, double cut, MatrixView<T> q, Workspace& workspace, int threads) {
+  constexpr bool single = std::is_same_v<T, float>;
+  const auto side = ShortSide<T>::of(x, threads);
+  const Index n = side.size(x);
+  if (n == 1) {
+    const Reciprocal inverse = reciprocal(l2_norm<T>(x));
+    for_each_run(x, q, [=](const T* from, T* to, Index count) {
+      kernels<T>().add_scaled(to, 0, from, inverse.a, inverse.b, count);
+    });
+    return true;
+  }
+  const auto spare = workspace.matrix<T>(x.rows, x.cols);
+  // The data decide on the way, and the memory should not change with them.
+  if (single) workspace.expect(through_double_bytes(n, side.length(x)));
+  if (!single || sample_looks_flat(side, x, workspace)) {
+    const Workspace::Frame frame(workspace);
+    if (Levels<T>(side, x, workspace).run(x, cut, true, q, spare)) return true;
+  }
+  if constexpr (single) {
+    if (polar_through_double(side, x, cut, q, spare, workspace)) {
+      if (n <= most_strict) close(side, q, spare, workspace);
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 template <class T>
 void exact_polar(const PolarProblem<T>& p) {
   const Workspace::Frame frame(p.workspace);
-  const auto side = ShortSide<T>::of(p.x, p.threads);
-  if (side.size(p.x) == 1) {
-    const Reciprocal inverse = reciprocal(l2_norm<T>(p.x));
-    return p.scale_into(p.q, inverse.a, inverse.b);
+  const Occupied<T> occupied(p.x, p.workspace);
+  const auto copy = p.workspace.template matrix<T>(p.x.rows, p.x.cols);
+  if (!occupied.worth_it()) {
+    if (!solve<T>(p.with_safe_squares(copy), p.cut(), p.q, p.workspace, p.threads)) svd_polar(p);
+    return;
   }
-  const auto spare = p.workspace.template matrix<T>(p.x.rows, p.x.cols);
-  const auto scaled = p.workspace.template matrix<T>(p.x.rows, p.x.cols);
-  const ConstMatrixView<T> x = p.with_safe_squares(scaled);
-  const double cut = p.cut();
-  const bool flat = std::is_same_v<T, double> || sample_looks_flat(side, x, p.workspace);
-  if (flat && Levels<T>(side, side.size(x), p.workspace).run(x, cut, true, p.q, spare)) return;
-  if constexpr (std::is_same_v<T, float>) {
-    if (polar_through_double(side, x, cut, p.q, p.workspace)) {
-      if (side.size(x) <= most_strict) close(side, p.q, spare, p.workspace);
-      return;
-    }
+  const auto x = copy.block(0, 0, occupied.rows(), occupied.cols());
+  occupied.gather(p.x, p.scale, x);
+  if (!solve<T>(x, p.cut(), p.q.block(0, 0, x.rows, x.cols), p.workspace, p.threads)) {
+    return svd_polar(p);
   }
-  svd_polar(p);
+  occupied.scatter(p.q);
 }
 
 template void exact_polar(const PolarProblem<float>&);

@@ -150,6 +150,99 @@ TEST(Allocation, NoneInTheExactSolverForAnySpectrum) {
   }
 }
 
+// Matrices of one shape that send the exact solver on every way it has.
+std::vector<Matrix<float>> of_every_kind(Index rows, Index cols) {
+  Random random(3);
+  const Index n = std::min(rows, cols);
+  const auto flat = gaussian<double>(rows, cols, random);
+  std::vector<Matrix<float>> all = {convert<float>(flat)};
+  for (const Index rank : {Index{1}, n / 8, n / 2, n * 7 / 8, n}) {
+    const auto left = gaussian<double>(rows, rank, random);
+    for (const double decay : {0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0}) {
+      auto right = gaussian<double>(rank, cols, random);
+      for (Index k = 0; k < rank; ++k) {
+        const double share = static_cast<double>(k) / static_cast<double>(rank);
+        for (Index j = 0; j < cols; ++j) right(k, j) *= std::pow(10, -decay * share);
+      }
+      all.push_back(convert<float>(multiply(left, right)));
+      auto noisy = multiply(left, right);
+      for (size_t i = 0; i < noisy.data.size(); ++i) noisy.data[i] += 1e-4 * flat.data[i];
+      all.push_back(convert<float>(noisy));
+    }
+  }
+  for (const Index step : {2, 8}) {
+    for (const bool of_rows : {true, false}) {
+      auto with_zeros = flat, repeated = flat;
+      for (Index i = 0; i < rows; ++i) {
+        for (Index j = 0; j < cols; ++j) {
+          const bool hit = (of_rows ? i : j) % step == 0;
+          if (hit) with_zeros(i, j) = 0;
+          if (hit) repeated(i, j) = of_rows ? flat(0, j) : flat(i, 0);
+        }
+      }
+      all.push_back(convert<float>(with_zeros));
+      all.push_back(convert<float>(repeated));
+    }
+  }
+  Matrix<double> clusters(rows, cols);  // which only LAPACK tells apart
+  for (Index k = 0; k < n; ++k) clusters(k, k) = std::pow(10, -static_cast<double>(4 * k / n));
+  all.push_back(convert<float>(clusters));
+  all.push_back(
+      convert<float>(multiply(reference_polar(gaussian<double>(rows, rows, random)), clusters)));
+  return all;
+}
+
+TEST(Allocation, TheExactSolverExpectsTheMemoryOfItsHungriestWayAtOnce) {
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{5, 9},
+                                   {24, 24},
+                                   {40, 40},
+                                   {130, 130},
+                                   {200, 90},
+                                   {64, 500},
+                                   {170, 300},
+                                   {256, 256}}) {
+    const auto all = of_every_kind(rows, cols);
+    const auto high_water = [](const Matrix<float>& x) {
+      Workspace workspace;
+      Matrix<float> q(x.rows, x.cols);
+      polar<float>(ExactPolar{}, x.view(), q.view(), workspace, nullptr, 2);
+      return workspace.high_water();
+    };
+    const auto expected = high_water(all[0]);
+    for (size_t i = 1; i < all.size(); ++i) {
+      EXPECT_LE(high_water(all[i]), expected) << rows << "x" << cols << ", matrix " << i;
+    }
+  }
+}
+
+TEST(Allocation, NoneInLaterStepsWhateverTheirSpectrum) {
+  std::vector<Layer> layers = {
+      {.name = "wide", .shape = {.rows = 96, .cols = 200}, .norm = Spectral{}},
+      {.name = "tall", .shape = {.rows = 200, .cols = 64}, .norm = Spectral{}},
+      {.name = "square", .shape = {.rows = 140, .cols = 140}, .norm = Spectral{}}};
+  std::vector<std::vector<Matrix<float>>> kinds;
+  for (const auto& layer : layers) {
+    kinds.push_back(of_every_kind(layer.shape.rows, layer.shape.cols));
+  }
+  for (const int threads : {1, 2}) {
+    Model<float> net(layers);
+    // Without momentum the spectrum is that of the gradient.
+    Optimizer<float> optimizer(unconstrained_clipped_scion(0.1, 1, 10), layers,
+                               {.threads = threads});
+    const auto parameters = net.parameters();
+    for (size_t step = 0; step < kinds[0].size(); ++step) {
+      for (size_t l = 0; l < layers.size(); ++l) {
+        std::ranges::copy(kinds[l][step].data, net.gradients[l].data.begin());
+      }
+      const long before = allocations;
+      optimizer.step(parameters);
+      if (step > 0) {
+        EXPECT_EQ(allocations - before, 0) << "step " << step << ", threads " << threads;
+      }
+    }
+  }
+}
+
 // Out of memory at any place of the first step: weights and state are as before, and with memory
 // the step is what it would have been.
 void expect_failures_to_leave_everything(const Method& method) {

@@ -84,7 +84,7 @@ PolarQuality large_quality(const Spectrum& spectrum, Index rows, Index cols, int
   Random random(seed);
   const Random left(random.next()), right(random.next());
   const bool known = spectrum.name != "gaussian";
-  const auto sigma = singular_values(spectrum, n);
+  auto sigma = singular_values(spectrum, n);
   Matrix<double> work = known ? Matrix<double>(rows, cols) : gaussian<double>(rows, cols, random);
   if (known) {
     for (Index k = 0; k < n; ++k) work(k, k) = sigma[static_cast<size_t>(k)];
@@ -109,16 +109,16 @@ PolarQuality large_quality(const Spectrum& spectrum, Index rows, Index cols, int
   const auto above = [&](double limit) {
     return std::ranges::count_if(sigma, [=](double s) { return s > limit; });
   };
-  const Index rank = known ? above(2 * cut) : n, most = known ? above(cut / 2) : n;
-  double nuclear = sum_of(sigma);
   if (!known) {  // well enough conditioned for the eigenvalues of the Gram matrix
-    std::vector<double> squares(static_cast<size_t>(n));
     form_gram(work);
-    blas::singular_values<double>(gram.view(), squares.data(), workspace);
-    for (const double square : squares) nuclear += std::sqrt(square);
+    sigma.resize(static_cast<size_t>(n));
+    blas::singular_values<double>(gram.view(), sigma.data(), workspace);
+    for (double& value : sigma) value = std::sqrt(value);
   }
+  const Index rank = above(2 * cut * sigma[0]), most = above(cut / 2 * sigma[0]);
+  const double nuclear = sum_of(sigma);
   const auto largest = [&](Index count) {
-    return known ? std::accumulate(sigma.begin(), sigma.begin() + count, 0.0) : nuclear;
+    return std::accumulate(sigma.begin(), sigma.begin() + count, 0.0);
   };
   const double pairing = inner(x, q);
   quality.nuclear = std::max({0.0, largest(rank) - pairing, pairing - largest(most)}) / nuclear;
@@ -132,7 +132,8 @@ PolarQuality large_quality(const Spectrum& spectrum, Index rows, Index cols, int
     quality.below_one = 1 - std::sqrt(1 - (largest_eigenvalue(gram, size, -1) - size));
     return quality;
   }
-  quality.deficient = true;
+  quality.deficient = sigma.back() <= cut * sigma[0];
+  if (!known) return quality;
   // In the basis of the singular vectors the result is the identity on the range. Next to what is
   // left out, directions are good only to its share in them.
   const Index clear = above(1000 * cut);

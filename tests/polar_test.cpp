@@ -211,6 +211,85 @@ TEST(ExactPolar, HoldsItsBoundsOnHardMatrices) {
   expect_hard_cases<double>(cases, 2000000);
 }
 
+template <class T>
+void expect_zeros_left_out(const Matrix<double>& x, const std::string& name) {
+  const auto rounded = convert<T>(x);
+  const auto quality = hard_quality<T>(ExactPolar{}, rounded);
+  EXPECT_TRUE(quality.within(std::is_same_v<T, float>, std::max(x.rows, x.cols)))
+      << name << ": error " << quality.error << ", above one " << quality.above_one
+      << ", below one " << quality.below_one << ", pairing " << quality.pairing;
+  // Into a block of a wider matrix, whose other entries are not touched.
+  Matrix<T> wide(x.rows + 2, x.cols + 3);
+  std::ranges::fill(wide.data, T(5));
+  const MatrixView<T> q(&wide(1, 2), x.rows, x.cols, wide.cols);
+  Workspace workspace;
+  polar<T>(ExactPolar{}, rounded.view(), q, workspace);
+  for (Index i = 0; i < wide.rows; ++i) {
+    for (Index j = 0; j < wide.cols; ++j) {
+      const Index row = i - 1, col = j - 2;
+      if (row < 0 || row >= x.rows || col < 0 || col >= x.cols) {
+        EXPECT_EQ(wide(i, j), T(5)) << name;
+        continue;
+      }
+      bool row_is_zero = true, col_is_zero = true;
+      for (Index k = 0; k < x.cols; ++k) row_is_zero = row_is_zero && rounded(row, k) == 0;
+      for (Index k = 0; k < x.rows; ++k) col_is_zero = col_is_zero && rounded(k, col) == 0;
+      if (row_is_zero || col_is_zero) {
+        EXPECT_EQ(wide(i, j), T(0)) << name;
+      }
+    }
+  }
+}
+
+TEST(ExactPolar, LeavesOutZeroRowsAndColumns) {
+  Random random(32);
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{40, 40}, {30, 45}, {150, 70}}) {
+    for (const Index row_step : {1, 2, 3, 37}) {
+      for (const Index col_step : {1, 2, 5, 29}) {
+        for (const bool most : {false, true}) {  // most lines are zero, or most are not
+          auto x = gaussian<double>(rows, cols, random);
+          for (Index i = 0; i < rows; ++i) {
+            for (Index j = 0; j < cols; ++j) {
+              const bool in_row = row_step == 1 || (i % row_step == 1) == most;
+              const bool in_col = col_step == 1 || (j % col_step == 1) == most;
+              if (!in_row || !in_col) x(i, j) = 0;
+            }
+          }
+          const auto name = std::to_string(rows) + "x" + std::to_string(cols) + ", steps " +
+                            std::to_string(row_step) + " and " + std::to_string(col_step);
+          expect_zeros_left_out<float>(x, name);
+          expect_zeros_left_out<double>(x, name);
+          for (double& value : x.data) value *= 1e-30;
+          expect_zeros_left_out<float>(x, name + ", tiny");
+        }
+      }
+    }
+  }
+}
+
+// ... and the cut is still that of the whole matrix.
+template <class T>
+void expect_cut_of_the_whole() {
+  constexpr Index n = 20, m = 4000;
+  Random random(33);
+  std::vector<double> sigma(n, 1.0);
+  sigma.back() = 0.4 * m * static_cast<double>(std::numeric_limits<T>::epsilon());
+  const auto core = with_spectrum(n, n, sigma, random);
+  Matrix<double> x(n, m);
+  for (Index i = 0; i < n; ++i) {
+    for (Index j = 0; j < n; ++j) x(i, 7 * j) = core(i, j);
+  }
+  for (const auto& each : {x, transpose(x)}) {
+    const auto q = convert<double>(polar_of(ExactPolar{}, convert<T>(each)));
+    EXPECT_NEAR(inner(q, q), n - 1, 1e-3);
+  }
+}
+
+TEST(ExactPolar, LeavingOutZerosDoesNotMoveTheCut) {
+  expect_cut_of_the_whole<float>();
+  expect_cut_of_the_whole<double>();
+}
+
 // As gradients have them: no gap anywhere, so that both ends are split off.
 TEST(ExactPolar, HoldsItsBoundsOnSpectraThatFallGradually) {
   Random random(31);
@@ -536,7 +615,7 @@ TEST(PolarErrors, NameWhatIsAllowed) {
     expect_invalid([=] { parse_polar_solver(text); }, {"[DampedPolar]", "0.001 and 1", "exact"});
   }
   expect_invalid([] { parse_polar_solver("custom(1 2)"); }, {"[parse_polar_solver]", "'1 2'"});
-  expect_invalid([] { parse_polar_solver("custom"); }, {"[parse_polar_solver]", "coefficients"});
+  expect_invalid([] { parse_polar_solver("custom"); }, {"[parse_polar_solver]", "coefficients of its steps"});
   expect_invalid([] { parse_polar_solver("muon(step=3)"); }, {"[parse_polar_solver]", "'step=3'"});
   expect_invalid([] { parse_polar_solver("muon(steps=x)"); }, {"[parse_polar_solver]", "'x'"});
   expect_invalid(

@@ -106,7 +106,9 @@ void one_sided_update(const BlockReflector<T>& h, MatrixView<T> c, Workspace& wo
 template <class T>
 void back_transform(const Reflectors<T>& h, MatrixView<T> f, MatrixView<T> z, Workspace& workspace,
                     int threads) {
-  const Index n = h.vectors.rows, reflectors = n - 1, block = block_size(n);
+  const Index n = h.vectors.rows, reflectors = n - 1;
+  // Few rows are not worth the larger blocks.
+  const Index block = f.rows > 0 ? block_size(n) : std::min<Index>(block_size(n), 16);
   if (reflectors < 1) return;
   const T mean = f.rows > 0 ? remove_mean(f) : T(0);
   for (Index first = (reflectors - 1) / block * block; first >= 0; first -= block) {

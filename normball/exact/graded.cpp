@@ -20,10 +20,14 @@ namespace {
 
 using blas::Op;
 
-// λmax / λmin left to float: where n is small, rounding averages over fewer entries. The largest
-// direction, which may outweigh all others in <x, q>, has all of the error unless it is brought
-// down.
-double most_ratio(Index n) { return n <= 128 ? 2e4 : 1e5; }
+// λmax / λmin left to float: where n is small, rounding averages over fewer entries, and where x is
+// large, it adds up. The largest direction, which may outweigh all others in <x, q>, has all of the
+// error unless it is brought down.
+double most_ratio(Index n, Index length) {
+  constexpr double large = 5e5;
+  const double entries = static_cast<double>(n) * static_cast<double>(length);
+  return n <= 128 ? 2e4 : 1e5 / std::max(1.0 / 3, entries / large);
+}
 constexpr double most_ratio_alone = 3e3;
 
 // Numbers of directions at the ends, and the eigenvalues between which float works.
@@ -36,7 +40,7 @@ struct Ends {
 };
 
 // The ends that cost least, by Sturm counts on a grid; none where double throughout costs less.
-std::optional<Ends> choose_ends(const GradedGram& gram) {
+std::optional<Ends> choose_ends(const GradedGram& gram, Index length) {
   constexpr double cost_of_small = 2.3;  // in units of one at the top
   constexpr size_t last = sturm_shifts - 1;
   const Index n = gram.t.size(), zeros = n - gram.kept;
@@ -51,7 +55,7 @@ std::optional<Ends> choose_ends(const GradedGram& gram) {
   double least = 0.5 * static_cast<double>(n);
   size_t s = 0;
   for (size_t t = 0; t <= last; ++t) {
-    const double ratio = t == 0 ? most_ratio_alone : most_ratio(n);
+    const double ratio = t == 0 ? most_ratio_alone : most_ratio(n, length);
     while (s < last && shifts[s + 1] * ratio >= shifts[t]) ++s;
     // Below the smallest eigenvalue kept there is nothing to gain.
     size_t at = s;
@@ -142,38 +146,11 @@ void find_factor(const GradedGram& gram, const Ends& ends, const EndPairs& pairs
   back_transform(narrowed(gram.h, workspace), factor, {}, workspace, threads);
 }
 
-// x <- x - uᵀ diag(shares) u x  (x - x uᵀ diag(shares) u)
-void take_out(const ShortSide<double>& side, ConstMatrixView<double> u,
-              std::span<const double> shares, MatrixView<double> x, Workspace& workspace) {
-  const Workspace::Frame frame(workspace);
-  const auto scaled = workspace.matrix<double>(u.rows, u.cols);
-  for (Index i = 0; i < u.rows; ++i) {
-    kernels<double>().add_scaled(scaled.row(i), 0, u.row(i), shares[static_cast<size_t>(i)], 1,
-                                 u.cols);
-  }
-  const auto part = side.matrix(u.rows, x, workspace);
-  side.transform(1, scaled, Op::None, x, 0, part);
-  side.transform(-1, u, Op::Transpose, part, 1, x);
-}
-
-// u x  (x uᵀ), rounded to float.
-MatrixView<float> projected(const ShortSide<float>& side, ConstMatrixView<double> u,
-                            ConstMatrixView<double> x, Workspace& workspace) {
-  const ShortSide<double> wide_side{side.left, side.threads};
-  const auto narrow =
-      side.left ? workspace.matrix<float>(u.rows, x.cols) : workspace.matrix<float>(x.rows, u.rows);
-  const Workspace::Frame frame(workspace);
-  const auto part = wide_side.matrix(u.rows, x, workspace);
-  wide_side.transform(1, u, Op::None, x, 0, part);
-  convert(part, narrow);
-  return narrow;
-}
-
 }  // namespace
 
 Graded graded_polar(const ShortSide<float>& side, const GradedGram& gram, ConstMatrixView<float> x,
-                    MatrixView<double> wide, MatrixView<float> q, Workspace& workspace) {
-  const auto ends = choose_ends(gram);
+                    MatrixView<float> q, MatrixView<float> spare, Workspace& workspace) {
+  const auto ends = choose_ends(gram, side.length(x));
   if (!ends) return Graded::TooManyEnds;
   const Workspace::Frame frame(workspace);
   const Index n = gram.t.size(), zeros = n - gram.kept, small = ends->small - zeros;
@@ -185,17 +162,19 @@ Graded graded_polar(const ShortSide<float>& side, const GradedGram& gram, ConstM
 
   const auto small_vectors = pairs.small_vectors().row_range(zeros, ends->small);
   MatrixView<float> part;
-  if (small > 0) part = projected(side, small_vectors, wide, workspace);
+  if (small > 0) {
+    part =
+        side.left ? workspace.matrix<float>(small, x.cols) : workspace.matrix<float>(x.rows, small);
+    project_on(side, small_vectors, x, part, workspace);
+  }
   ConstMatrixView<float> reduced = x;
   if (pairs.top > 0) {
     const auto shares = workspace.take<double>(pairs.top);
     for (size_t i = 0; i < shares.size(); ++i) {
       shares[i] = 1 - ends->tau() / std::sqrt(pairs.values[i]);
     }
-    take_out({side.left, side.threads}, pairs.top_vectors(), shares, wide, workspace);
-    const auto narrow = workspace.matrix<float>(x.rows, x.cols);
-    convert(wide, narrow);
-    reduced = narrow;
+    take_out(side, pairs.top_vectors(), shares, x, spare, workspace);
+    reduced = spare;
   }
   side.multiply(factor, reduced, 0, q);
   if (small > 0) {

@@ -17,9 +17,9 @@ struct GradedGram {
 
 enum class Graded { Done, TooManyEnds, Failed };
 
-// q <- R^{-1/2} x over the eigenvalues kept; `wide` is x in double, and destroyed. TooManyEnds
-// where that is not worth it, Failed where LAPACK fails; q is then not written.
+// q <- R^{-1/2} x over the eigenvalues kept; `spare` is as large as q. TooManyEnds where that is
+// not worth it, Failed where LAPACK fails; q is then not written.
 Graded graded_polar(const ShortSide<float>& side, const GradedGram& gram, ConstMatrixView<float> x,
-                    MatrixView<double> wide, MatrixView<float> q, Workspace& workspace);
+                    MatrixView<float> q, MatrixView<float> spare, Workspace& workspace);
 
 }  // namespace normball::detail

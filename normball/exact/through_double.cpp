@@ -61,20 +61,28 @@ void gather(const ShortSide<float>& side, ConstMatrixView<float> x, std::span<co
   }
 }
 
-// out <- u⁻ᵀ z, z being destroyed  (z u⁻¹)
-void orthonormalize(const ShortSide<float>& side, ConstMatrixView<double> u, MatrixView<double> z,
-                    MatrixView<float> out) {
-  const ShortSide<double> wide{side.left, 1};
-  const Index length = wide.length(z), count = panel_count(length, 128);
-  parallel_for(count, worth_threads(u.rows, u.rows, length, side.threads), [&](Index p, int) {
-    const Range range = panel(length, count, p);
-    const auto piece = wide.stretch(z, range.begin, range.size);
-    if (side.left) {
-      blas::solve_triangular_left<double>(u, piece);
-    } else {
-      blas::solve_triangular_right<double>(u, piece);
+// out <- u⁻ᵀ times the rows of x in `order`  (the columns times u⁻¹), piece by piece.
+void orthonormal_basis(const ShortSide<float>& side, ConstMatrixView<double> u,
+                       ConstMatrixView<float> x, std::span<const Index> order,
+                       MatrixView<float> out, Workspace& workspace) {
+  constexpr Index chunk = 128;
+  const Workspace::Frame frame(workspace);
+  const Index length = side.length(x), count = panel_count(length, chunk), rank = u.rows;
+  const auto buffers = workspace.matrix<double>(count, chunk * rank);
+  parallel_for(count, worth_threads(rank, rank, length, side.threads), [&](Index p, int) {
+    const Range all = panel(length, count, p);
+    for (Index begin = all.begin; begin < all.end(); begin += chunk) {
+      const Index size = std::min(chunk, all.end() - begin);
+      const auto to = side.stretch(out, begin, size);
+      const MatrixView<double> piece(buffers.row(p), to.rows, to.cols);
+      gather(side, side.stretch(x, begin, size), order, piece);
+      if (side.left) {
+        blas::solve_triangular_left<double>(u, piece);
+      } else {
+        blas::solve_triangular_right<double>(u, piece);
+      }
+      convert(piece, to);
     }
-    convert(piece, side.stretch(out, range.begin, range.size));
   });
 }
 
@@ -124,9 +132,9 @@ struct Reduced : GradedGram {
 
 // q <- R^{-1/2} x
 bool apply_inverse_sqrt(const ShortSide<float>& side, const Reduced& reduced,
-                        ConstMatrixView<float> x, MatrixView<double> wide, MatrixView<float> q,
+                        ConstMatrixView<float> x, MatrixView<float> q, MatrixView<float> spare,
                         Workspace& workspace) {
-  const Graded graded = graded_polar(side, reduced, x, wide, q, workspace);
+  const Graded graded = graded_polar(side, reduced, x, q, spare, workspace);
   if (graded != Graded::TooManyEnds) return graded == Graded::Done;
   const Index n = reduced.t.size();
   const auto factor = square_matrix<double>(n, workspace);
@@ -135,18 +143,28 @@ bool apply_inverse_sqrt(const ShortSide<float>& side, const Reduced& reduced,
   return true;
 }
 
+// The front of the memory of `whole`.
+template <class T>
+MatrixView<T> front(MatrixView<T> whole, Index rows, Index cols) {
+  return {whole.data, rows, cols};
+}
+
 // R = Cᵀ C up to what counts as zero, x = Cᵀ z with orthonormal z: q <- (Cᵀ (C Cᵀ)^{-1/2}) z.
+// `scratch` is as large as c.
 bool multiply_thin(const ShortSide<float>& side, ConstMatrixView<double> c, const Reduced& reduced,
-                   ConstMatrixView<float> z, MatrixView<float> q, Workspace& workspace) {
+                   ConstMatrixView<float> z, MatrixView<double> scratch, MatrixView<float> q,
+                   Workspace& workspace) {
   const Index rank = c.rows, n = c.cols, kept = reduced.kept;
   const bool few = 2 * kept <= rank;
-  const Index rows = few ? kept : rank;
-  const auto b = workspace.matrix<double>(rows, n);
-  const auto narrow_b = workspace.matrix<float>(rows, n);
+  const auto b = front(scratch, few ? kept : rank, n);
   if (!few) {
-    const auto factor = square_matrix<double>(rank, workspace);
-    if (!reduced.inverse_sqrt(factor, workspace, side.threads)) return false;
-    ShortSide<double>{true, side.threads}.multiply(factor, c, 0, b);
+    {
+      const Workspace::Frame frame(workspace);
+      const auto factor = square_matrix<double>(rank, workspace);
+      if (!reduced.inverse_sqrt(factor, workspace, side.threads)) return false;
+      ShortSide<double>{true, side.threads}.multiply(factor, c, 0, b);
+    }
+    const auto narrow_b = workspace.matrix<float>(b.rows, n);
     convert(b, narrow_b);
     side.transform(1, narrow_b, Op::Transpose, z, 0, q);
     return true;
@@ -154,8 +172,9 @@ bool multiply_thin(const ShortSide<float>& side, ConstMatrixView<double> c, cons
   // With few eigenvectors w kept: q <- (Λ^{-1/2} w C)ᵀ (w z).
   const auto values = workspace.take<double>(kept);
   const auto w = workspace.matrix<double>(kept, rank);
-  const auto narrow_w = workspace.matrix<float>(kept, rank);
   if (!largest_eigenpairs(reduced.t, reduced.low, reduced.high, values, w, workspace)) return false;
+  const auto narrow_w = workspace.matrix<float>(kept, rank);
+  const auto narrow_b = workspace.matrix<float>(kept, n);
   back_transform(reduced.h, {}, w, workspace, side.threads);
   convert(w, narrow_w);
   for (Index i = 0; i < kept; ++i) {
@@ -172,45 +191,50 @@ bool multiply_thin(const ShortSide<float>& side, ConstMatrixView<double> c, cons
 
 }  // namespace
 
+// Seven square matrices where LAPACK must find eigenvectors of a low rank, or four and the products
+// of up to half of the directions with x; and the buffers of the pieces.
+std::size_t through_double_bytes(Index n, Index length) {
+  const Index padded = n + 16, square = n * padded;
+  const Index doubles =
+      std::max(7 * square + square / 2, 4 * square + square / 2 + n * length / 4) + 1400 * n + 8192;
+  return static_cast<std::size_t>(doubles) * sizeof(double);
+}
+
 bool polar_through_double(const ShortSide<float>& side, ConstMatrixView<float> x, double cut,
-                          MatrixView<float> q, Workspace& workspace) {
+                          MatrixView<float> q, MatrixView<float> spare, Workspace& workspace) {
   const Workspace::Frame frame(workspace);
   const Index n = side.size(x);
-  const auto gram = square_matrix<double>(n, workspace), u = square_matrix<double>(n, workspace);
-  const auto in_double = workspace.matrix<double>(x.rows, x.cols);
-  convert(x, in_double);
-  ShortSide<double>{side.left, side.threads}.gram(1, in_double, 0, gram);
+  const auto gram = square_matrix<double>(n, workspace);
+  gram_in_double(side, x, gram, workspace);
   const double largest = largest_from_below(gram);
   const auto full_rank = [&] {
-    return apply_inverse_sqrt(side, Reduced(gram, cut, workspace, side.threads), x, in_double, q,
+    return apply_inverse_sqrt(side, Reduced(gram, cut, workspace, side.threads), x, q, spare,
                               workspace);
   };
-  if (looks_full<double>(gram, cut * cut * largest, u)) return full_rank();
-  const auto rest = square_matrix<double>(n, workspace);
+  const auto nearly_full = [&] {
+    const Workspace::Frame inner(workspace);
+    return looks_full<double>(gram, cut * cut * largest, square_matrix<double>(n, workspace));
+  };
+  if (nearly_full()) return full_rank();
+  const auto u = square_matrix<double>(n, workspace), rest = square_matrix<double>(n, workspace);
   blas::mirror_upper(gram);
   copy<double>(gram, rest);
   // What is left out of x has a norm of a small part of the cut: its directions stay in those kept.
-  const double share = n <= most_vectors ? 1e-5 : 1.0 / 16;
+  const double share = n <= most_vectors ? 1e-5 : 5e-4;
   const auto order = workspace.take<Index>(n);
   const Index rank = pivoted_cholesky(rest, share * cut * cut * largest, noise * largest, order, u,
                                       workspace, side.threads);
   Index large = 0;
   for (Index i = 0; i < rank; ++i) large += u(i, i) * u(i, i) > cut * cut * largest ? 1 : 0;
   if (10 * rank > 8 * n && 10 * large > 6 * n) return full_rank();
-  const auto narrow_z =
-      side.left ? workspace.matrix<float>(rank, x.cols) : workspace.matrix<float>(x.rows, rank);
-  {
-    const Workspace::Frame inner(workspace);
-    const auto z =
-        side.left ? workspace.matrix<double>(rank, x.cols) : workspace.matrix<double>(x.rows, rank);
-    gather(side, x, order, z);
-    orthonormalize(side, u.block(0, 0, rank, rank), z, narrow_z);
-  }
-  const auto c = workspace.matrix<double>(rank, n);
-  const auto g = square_matrix<double>(rank, workspace);
+  const auto z = side.left ? front(spare, rank, x.cols) : front(spare, x.rows, rank);
+  orthonormal_basis(side, u.block(0, 0, rank, rank), x, order, z, workspace);
+  // The memory of `rest`, of R and of u serves again.
+  const auto c = front(rest, rank, n);
+  const MatrixView<double> g(gram.data, rank, rank, gram.stride);
   unpivot(u, order, c);
   ShortSide<double>{true, side.threads}.gram(1, c, 0, g);
-  return multiply_thin(side, c, Reduced(g, cut, workspace, side.threads), narrow_z, q, workspace);
+  return multiply_thin(side, c, Reduced(g, cut, workspace, side.threads), z, u, q, workspace);
 }
 
 }  // namespace normball::detail

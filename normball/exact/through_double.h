@@ -2,12 +2,18 @@
 // Internal.
 #pragma once
 
+#include <cstddef>
+
 #include "normball/short_side.h"
 
 namespace normball::detail {
 
-// q <- U Vᵀ over the singular values above `cut` times the largest one. False where LAPACK fails.
+// q <- U Vᵀ over the singular values above `cut` times the largest one. `spare` is as large as q.
+// False where LAPACK fails.
 bool polar_through_double(const ShortSide<float>& side, ConstMatrixView<float> x, double cut,
-                          MatrixView<float> q, Workspace& workspace);
+                          MatrixView<float> q, MatrixView<float> spare, Workspace& workspace);
+
+// The most memory that takes, whatever the spectrum, for a short side n.
+std::size_t through_double_bytes(Index n, Index length);
 
 }  // namespace normball::detail

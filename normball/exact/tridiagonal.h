@@ -28,12 +28,13 @@ struct Reflectors {
   std::span<T> tau;
 };
 
-// Memory for an n x n matrix whose rows do not compete for the same lines of the cache, as those a
-// multiple of 1 KiB apart would.
+// Memory for an n x n matrix whose rows start at lines of the cache and do not compete for the same
+// ones, as those a multiple of 1 KiB apart would.
 template <class T>
 MatrixView<T> square_matrix(Index n, Workspace& workspace) {
   constexpr Index kibibyte = 1024 / sizeof(T), line = 64 / sizeof(T);
-  const Index stride = n % kibibyte == 0 ? n + line : n;
+  const Index whole = (n + line - 1) / line * line;
+  const Index stride = n <= line ? n : whole % kibibyte == 0 ? whole + line : whole;
   return {workspace.take<T>(n * stride).data(), n, n, stride};
 }
 

@@ -1,6 +1,7 @@
 // Products in double with long float matrices, which are converted piece by piece. Internal.
 #pragma once
 
+#include <span>
 #include <type_traits>
 
 #include "normball/kernels.h"
@@ -21,10 +22,23 @@ void convert(MatrixView<From> from, MatrixView<To> to) {
   }
 }
 
-// part <- u x  (x uᵀ on the right side)
+// r <- x xᵀ  (xᵀ x on the right side), upper triangle
+void gram_in_double(const ShortSide<float>& side, ConstMatrixView<float> x, MatrixView<double> r,
+                    Workspace& workspace);
+
+// part <- u x  (x uᵀ)
 template <class T>
 void project_on(const ShortSide<T>& side, ConstMatrixView<double> u, ConstMatrixView<T> x,
                 MatrixView<double> part, Workspace& workspace);
+
+// ... rounded
+void project_on(const ShortSide<float>& side, ConstMatrixView<double> u, ConstMatrixView<float> x,
+                MatrixView<float> part, Workspace& workspace);
+
+// out <- x - uᵀ diag(shares) u x  (x - x uᵀ diag(shares) u)
+void take_out(const ShortSide<float>& side, ConstMatrixView<double> u,
+              std::span<const double> shares, ConstMatrixView<float> x, MatrixView<float> out,
+              Workspace& workspace);
 
 // part <- part (I - outᵀ out): without its components along the directions of `out`.
 template <class T>
