@@ -615,7 +615,8 @@ TEST(PolarErrors, NameWhatIsAllowed) {
     expect_invalid([=] { parse_polar_solver(text); }, {"[DampedPolar]", "0.001 and 1", "exact"});
   }
   expect_invalid([] { parse_polar_solver("custom(1 2)"); }, {"[parse_polar_solver]", "'1 2'"});
-  expect_invalid([] { parse_polar_solver("custom"); }, {"[parse_polar_solver]", "coefficients of its steps"});
+  expect_invalid([] { parse_polar_solver("custom"); },
+                 {"[parse_polar_solver]", "coefficients of its steps"});
   expect_invalid([] { parse_polar_solver("muon(step=3)"); }, {"[parse_polar_solver]", "'step=3'"});
   expect_invalid([] { parse_polar_solver("muon(steps=x)"); }, {"[parse_polar_solver]", "'x'"});
   expect_invalid(
