@@ -313,6 +313,24 @@ TEST(ExactPolar, HoldsItsBoundsOnSpectraThatFallGradually) {
   }
 }
 
+// ... and through the cut without a gap: directions above it hold their bound all the same.
+TEST(ExactPolar, HoldsItsBoundsOnSpectraThatPassTheCutGradually) {
+  if (sanitized) GTEST_SKIP() << "too slow with sanitizers";
+  Random random(34);
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{300, 300}, {160, 400}}) {
+    for (const bool powers : {false, true}) {
+      const Spectrum spectrum =
+          powers ? Spectrum{"log-uniform", 1e8} : Spectrum{"one over i squared"};
+      const auto x = matrix_with(spectrum, rows, cols, random);
+      const auto q = hard_quality<float>(ExactPolar{}, convert<float>(x));
+      EXPECT_TRUE(q.within(true, std::max(rows, cols)))
+          << rows << "x" << cols << (powers ? ", powers" : ", squares") << ": error " << q.error
+          << ", above one " << q.above_one << ", below one " << q.below_one << ", pairing "
+          << q.pairing;
+    }
+  }
+}
+
 template <class T>
 void expect_quality(const Spectrum& spectrum, Index rows, Index cols, double scale = 1) {
   const auto seed = static_cast<std::uint64_t>(rows * 131 + cols);
@@ -615,7 +633,8 @@ TEST(PolarErrors, NameWhatIsAllowed) {
     expect_invalid([=] { parse_polar_solver(text); }, {"[DampedPolar]", "0.001 and 1", "exact"});
   }
   expect_invalid([] { parse_polar_solver("custom(1 2)"); }, {"[parse_polar_solver]", "'1 2'"});
-  expect_invalid([] { parse_polar_solver("custom"); }, {"[parse_polar_solver]", "coefficients of its steps"});
+  expect_invalid([] { parse_polar_solver("custom"); },
+                 {"[parse_polar_solver]", "coefficients of its steps"});
   expect_invalid([] { parse_polar_solver("muon(step=3)"); }, {"[parse_polar_solver]", "'step=3'"});
   expect_invalid([] { parse_polar_solver("muon(steps=x)"); }, {"[parse_polar_solver]", "'x'"});
   expect_invalid(
