@@ -313,6 +313,24 @@ TEST(ExactPolar, HoldsItsBoundsOnSpectraThatFallGradually) {
   }
 }
 
+// ... and through the cut without a gap: directions above it hold their bound all the same.
+TEST(ExactPolar, HoldsItsBoundsOnSpectraThatPassTheCutGradually) {
+  if (sanitized) GTEST_SKIP() << "too slow with sanitizers";
+  Random random(34);
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{300, 300}, {160, 400}}) {
+    for (const bool powers : {false, true}) {
+      const Spectrum spectrum =
+          powers ? Spectrum{"log-uniform", 1e8} : Spectrum{"one over i squared"};
+      const auto x = matrix_with(spectrum, rows, cols, random);
+      const auto q = hard_quality<float>(ExactPolar{}, convert<float>(x));
+      EXPECT_TRUE(q.within(true, std::max(rows, cols)))
+          << rows << "x" << cols << (powers ? ", powers" : ", squares") << ": error " << q.error
+          << ", above one " << q.above_one << ", below one " << q.below_one << ", pairing "
+          << q.pairing;
+    }
+  }
+}
+
 template <class T>
 void expect_quality(const Spectrum& spectrum, Index rows, Index cols, double scale = 1) {
   const auto seed = static_cast<std::uint64_t>(rows * 131 + cols);
