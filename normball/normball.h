@@ -81,7 +81,9 @@ typedef struct normball_options {
                              "norm" (default) or "diameter" */
   int threads;            /* 0: OpenMP's default; at most 4096 */
   int overwrite_gradients; /* let gradient buffers hold the directions */
-  int light;               /* keep the average in the gradient buffers, and no other state */
+  int light;               /* keep the average in the gradient buffers, and no other state: add the
+                              new gradients to what a step leaves there, without zeroing; alpha may
+                              then change before the first step only */
   int skip_nonfinite;      /* report and do nothing instead of NORMBALL_NON_FINITE */
   int report_weight_norms;
 } normball_options;

@@ -8,7 +8,6 @@
 
 #include "normball/error.h"
 #include "normball/kernels.h"
-#include "normball/momentum.h"
 #include "normball/parallel.h"
 
 namespace normball {
@@ -158,7 +157,8 @@ const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>> parameters
         "Optimizer::prepare", "the last directions were neither applied nor abandoned"));
   }
   alpha_ = alpha_at(step_);
-  carry_ = execution_.light ? light_carry(alpha_, alpha_at(step_ + 1)) : 0;
+  next_alpha_ = method_.alpha.at(step_ + 1);
+  if (!(next_alpha_ > 0 && next_alpha_ <= 1)) next_alpha_ = alpha_;  // that step will be refused
   bind(parameters);
   clear_report();
   may_overflow_ = may_overflow();
@@ -241,6 +241,9 @@ const StepReport& Optimizer<T>::apply(double eta) {
   report_.clipped = is_clipped(method_.rule, eta);
   report_.stalled = method_.constrained && eta == 0 && report_.pairing < 0;
   move_weights(step);
+  for (size_t l = 0; l < slots_.size(); ++l) {
+    if (execution_.light && parameters_[l].has_gradient) slots_[l].scaled_for = next_alpha_;
+  }
   prepared_ = false;
   ++step_;
   return report_;
@@ -299,6 +302,7 @@ void Optimizer<T>::bind(std::span<const Parameter<T>> parameters) {
     require_shape(layers_[l], "weight", parameters[l].weight);
     if (!parameters[l].has_gradient) continue;
     require_shape(layers_[l], "gradient", parameters[l].gradient);
+    require_scaled_for("Optimizer::step", l, alpha_);
     if (execution_.external_momentum) {
       require_shape(layers_[l], "momentum", parameters[l].momentum);
     }
@@ -311,6 +315,17 @@ void Optimizer<T>::bind(std::span<const Parameter<T>> parameters) {
   }
   require_apart(parameters);
   parameters_.assign(parameters.begin(), parameters.end());
+}
+
+// What the next gradient will be added to cannot be scaled anew.
+template <class T>
+void Optimizer<T>::require_scaled_for(std::string_view where, size_t layer, double alpha) const {
+  const double expected = slots_[layer].scaled_for;
+  if (expected == 0 || alpha == expected) return;
+  detail::invalid(where, "alpha is ", alpha, ", but light has scaled the average of '",
+                  layers_[layer].name, "' for ", expected,
+                  " already: give alpha as a schedule from the start, without leaving layers out ",
+                  "while it changes, or do without light");
 }
 
 // Threads write to all of these at once, and a momentum must outlast the weight's update.
@@ -376,15 +391,16 @@ double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>> parameters) 
 }
 
 // The other members are instantiated beside their definitions.
-#define NORMBALL_INSTANTIATE(T)                                                    \
-  template Optimizer<T>::Optimizer(Method, std::vector<Layer>, Execution);         \
-  template const StepReport& Optimizer<T>::step(std::span<const Parameter<T>>);    \
-  template const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>>); \
-  template double Optimizer<T>::eta(double) const;                                 \
-  template const StepReport& Optimizer<T>::apply(double);                          \
-  template void Optimizer<T>::require_step(double) const;                          \
-  template void Optimizer<T>::abandon();                                           \
-  template void Optimizer<T>::revert();                                            \
+#define NORMBALL_INSTANTIATE(T)                                                           \
+  template Optimizer<T>::Optimizer(Method, std::vector<Layer>, Execution);                \
+  template const StepReport& Optimizer<T>::step(std::span<const Parameter<T>>);           \
+  template const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>>);        \
+  template double Optimizer<T>::eta(double) const;                                        \
+  template const StepReport& Optimizer<T>::apply(double);                                 \
+  template void Optimizer<T>::require_scaled_for(std::string_view, size_t, double) const; \
+  template void Optimizer<T>::require_step(double) const;                                 \
+  template void Optimizer<T>::abandon();                                                  \
+  template void Optimizer<T>::revert();                                                   \
   template double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>>);
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)

@@ -201,7 +201,8 @@ void Optimizer<T>::update_piece(Piece& piece, double step, Workspace& workspace)
                      parameters_[l].weight.row_range(piece.begin, piece.end), workspace);
   }
   if (execution_.light) {
-    for_each_run(d, [&](Index at, Index n) { kernels<T>().scale(d.data + at, carry_, n); });
+    const double carry = light_carry(alpha_, next_alpha_);
+    for_each_run(d, [&](Index at, Index n) { kernels<T>().scale(d.data + at, carry, n); });
   }
 }
 

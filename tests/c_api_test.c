@@ -377,6 +377,8 @@ static void test_light_mode_takes_the_same_steps(void) {
     CHECK(near(a.pairing, b.pairing, 1e-12));
     for (int i = 0; i < 6; ++i) CHECK(near(y[i], x[i], 1e-12));
   }
+  CHECK(normball_set_alpha(full, 0.1) == NORMBALL_OK);
+  CHECK_INVALID(normball_set_alpha(light, 0.1), "light has scaled the average of 'layer0' for 0.3");
   normball_destroy(full);
   normball_destroy(light);
 
