@@ -183,7 +183,7 @@ class Optimizer {
 
   // What a step writes to.
   struct Target {
-    const T* data;
+    MatrixView<T> view;
     size_t layer;
     const char* what;
   };

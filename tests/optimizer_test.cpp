@@ -568,7 +568,7 @@ TEST(AllOrNothing, AUsersNormThatThrows) {
             model.optimizer.step(model.parameters());
             ADD_FAILURE() << "no exception";
           } catch (const std::runtime_error& error) {
-            EXPECT_STREQ(error.what(), text);
+            EXPECT_EQ(error.what(), std::string("[Optimizer] layer 'moody': ") + text);
           }
           EXPECT_THROW(model.optimizer.prepare(model.parameters()), std::runtime_error);
           model.optimizer.abandon();
@@ -724,6 +724,51 @@ TEST(OptimizerErrors, NameMemoryThatIsShared) {
   expect(external, b, h, d, {"momentum of 'a'", "momentum of 'b'"});
   expect({.light = true}, b, g, e, {"gradient of 'a'", "gradient of 'b'"});
   expect({.overwrite_gradients = true}, b, b, e, {"weight of 'b'", "gradient of 'b'"});
+}
+
+TEST(OptimizerErrors, NameMemoryThatOverlapsInPart) {
+  const std::vector<Layer> layers = {{.name = "a", .shape = {.rows = 3, .cols = 2}},
+                                     {.name = "b", .shape = {.rows = 3, .cols = 2}}};
+  std::vector<double> w(20, 1.0), g(20, 1.0);
+  const auto step = [&](MatrixView<double> a, MatrixView<double> b) {
+    Optimizer<double>(unconstrained_scion(0.1, 1), layers)
+        .step(std::vector<Parameter<double>>{{a, {g.data(), 3, 2}}, {b, {g.data() + 6, 3, 2}}});
+  };
+  EXPECT_NO_THROW(step({w.data(), 3, 2}, {w.data() + 6, 3, 2}));
+  EXPECT_NO_THROW(step({w.data(), 3, 2, 4}, {w.data() + 2, 3, 2, 4}));  // columns side by side
+  for (const auto& [a, b] : {std::pair(MatrixView(w.data(), 3, 2), MatrixView(w.data() + 5, 3, 2)),
+                             {{w.data(), 3, 2, 4}, {w.data() + 1, 3, 2, 4}},
+                             {{w.data(), 3, 2, 6}, {w.data() + 8, 3, 2, 2}}}) {
+    expect_invalid([&] { step(a, b); }, {"[Optimizer::step]", "'a'", "'b'", "share memory"});
+    expect_invalid([&] { step(b, a); }, {"[Optimizer::step]", "'a'", "'b'", "share memory"});
+  }
+  EXPECT_EQ(w[19], 1.0);
+}
+
+// A norm that fails as it is told to.
+template <class Error>
+struct Failing final : NormOracle {
+  using NormOracle::lmo;
+  void lmo(ConstMatrixView<double>, MatrixView<double>) const override {
+    throw Error("[Failing] no luck");
+  }
+};
+struct OwnError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+TEST(OptimizerErrors, OfAUsersNormNameTheLayer) {
+  const auto expect = [&]<class Error>(const std::vector<std::string>& parts, Error*) {
+    const std::vector<Layer> layers = {
+        {.name = "good", .shape = {2, 2}},
+        {.name = "mine", .shape = {2, 2}, .norm = Custom{std::make_shared<Failing<Error>>()}}};
+    Net net(layers);
+    Optimizer<double> optimizer(unconstrained_scion(0.1, 1), layers);
+    expect_error<Error>([&] { optimizer.step(net.parameters()); }, parts);
+  };
+  expect({"[Optimizer]", "layer 'mine'", "no luck"}, static_cast<std::invalid_argument*>(nullptr));
+  expect({"[Optimizer]", "layer 'mine'", "no luck"}, static_cast<std::runtime_error*>(nullptr));
+  expect({"[Failing] no luck"}, static_cast<OwnError*>(nullptr));
 }
 
 // Momenta of the caller's are not the optimizer's to trust.
