@@ -85,6 +85,14 @@ normball_options read_options(const normball_options* options) {
   require(options, "normball_create", "options");
   const auto result = read_struct<normball_options>(options, options->struct_size,
                                                     first_options_size, "options.struct_size");
+  for (const auto& [flag, what] :
+       {std::pair(result.overwrite_gradients, "overwrite_gradients"),
+        std::pair(result.light, "light"), std::pair(result.skip_nonfinite, "skip_nonfinite"),
+        std::pair(result.report_weight_norms, "report_weight_norms")}) {
+    if (flag != 0 && flag != 1) {
+      detail::invalid("normball_create", "options.", what, " must be 0 or 1, got ", flag);
+    }
+  }
   for (const auto& [size, smallest, what] :
        {std::tuple(result.layer_size, first_layer_size, "options.layer_size"),
         std::tuple(result.report_size, first_report_size, "options.report_size"),
@@ -111,6 +119,27 @@ std::vector<Layer> to_layers(const normball_layer* layers, size_t count, size_t 
                       .radius = in.radius});
   }
   return result;
+}
+
+// A norm or radius of a layer's that the method would not use.
+void require_used(const Method& method, const std::vector<Layer>& layers) {
+  for (size_t l = 0; l < layers.size(); ++l) {
+    const Layer& layer = layers[l];
+    const auto refuse = [&](const auto& what, const auto& got, const auto& own,
+                            const auto& neutral) {
+      detail::invalid("normball_create", what, " of '",
+                      layer.name.empty() ? "layer" + std::to_string(l) : layer.name, "' is ", got,
+                      ", which has no effect: '", method.name, "' has ", own, " for every layer; ",
+                      "give ", neutral);
+    };
+    if (method.norm && layer.norm != Norm(Auto{}) && layer.norm != *method.norm) {
+      refuse("norm", to_string(layer.norm), to_string(*method.norm), "NULL");
+    }
+    // Not positive: the optimizer says so.
+    if (method.radius && layer.radius > 0 && layer.radius != 1 && layer.radius != *method.radius) {
+      refuse("radius", layer.radius, *method.radius, 1);
+    }
+  }
 }
 
 Method to_method(std::string_view name, const normball_options& in) {
@@ -233,12 +262,12 @@ normball_status normball_create(const char* method, normball_dtype dtype,
     require(method, "normball_create", "method");
     const normball_options given = read_options(options);
     const Method made = to_method(method, given);
+    const auto read = to_layers(layers, layer_count, given.layer_size);
+    require_used(made, read);
     *out = with_type(dtype, [&](auto* type) {
       using T = std::remove_pointer_t<decltype(type)>;
-      return new normball_optimizer{
-          Handle<T>{Optimizer<T>(made, to_layers(layers, layer_count, given.layer_size),
-                                 to_execution(given))},
-          given.report_size, given.layer_report_size};
+      return new normball_optimizer{Handle<T>{Optimizer<T>(made, read, to_execution(given))},
+                                    given.report_size, given.layer_report_size};
     });
   });
 }

@@ -48,4 +48,30 @@ bool same_size(MatrixView<T> a, auto b) {
   return a.rows == b.rows && a.cols == b.cols;
 }
 
+namespace detail {
+// Whether the two have an element in common; blocks side by side in a wider matrix have none.
+template <class A, class B>
+bool overlap(MatrixView<A> a, MatrixView<B> b) {
+  if (a.empty() || b.empty()) return false;
+  const auto runs = [](auto view) { return view.contiguous() ? 1 : view.rows; };
+  const auto begin = [](auto view, Index run) {
+    return reinterpret_cast<std::uintptr_t>(view.row(run));
+  };
+  const auto bytes = [](auto view) {
+    const Index elements = view.contiguous() ? view.size() : view.cols;
+    return static_cast<std::uintptr_t>(elements) * sizeof(*view.data);
+  };
+  for (Index i = 0, j = 0; i < runs(a) && j < runs(b);) {
+    if (begin(a, i) + bytes(a) <= begin(b, j)) {
+      ++i;
+    } else if (begin(b, j) + bytes(b) <= begin(a, i)) {
+      ++j;
+    } else {
+      return true;
+    }
+  }
+  return false;
+}
+}  // namespace detail
+
 }  // namespace normball

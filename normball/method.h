@@ -20,8 +20,8 @@ struct Method {
   Combination combination = Combination::Max;
   Schedule lr = 1e-3;                 // gamma rho, the largest step in product-norm units
   Schedule alpha = 1;                 // weight of the newest gradient in the average, in (0, 1]
-  std::optional<Norm> norm = {};      // replaces the norm of every layer
-  std::optional<double> radius = {};  // replaces the radius of every layer
+  std::optional<Norm> norm = {};      // replaces the norm of every layer, whatever it is
+  std::optional<double> radius = {};  // replaces the radius of every layer, which must be valid
 };
 
 // Throws std::invalid_argument for alpha outside (0, 1], a negative or non-finite lr, a bad rule,

@@ -37,8 +37,8 @@ typedef struct normball_layer {
   const char* name;          /* NULL: "layer<i>" */
   const int64_t* dimensions; /* e.g. {out, in} or {out, in, k, k} */
   size_t rank;
-  const char* norm; /* e.g. "spectral", "sign", "rms"; NULL: "auto" */
-  double radius;    /* positive */
+  const char* norm; /* e.g. "spectral", "sign", "rms"; NULL: "auto", or the method's own */
+  double radius;    /* positive; 1 where the method has its own */
 } normball_layer;
 
 typedef struct normball_report {
@@ -80,8 +80,10 @@ typedef struct normball_options {
   const char* short_step; /* of "clipped_scion": "plain" (default), "norm" or "diameter"; of "s3cg":
                              "norm" (default) or "diameter" */
   int threads;            /* 0: OpenMP's default; at most 4096 */
-  int overwrite_gradients; /* let gradient buffers hold the directions */
-  int light;               /* keep the average in the gradient buffers, and no other state */
+  int overwrite_gradients; /* 0 or 1, as all below: let gradient buffers hold the directions */
+  int light;               /* keep the average in the gradient buffers, and no other state: add the
+                              new gradients to what a step leaves there, without zeroing; alpha may
+                              then change before the first step only */
   int skip_nonfinite;      /* report and do nothing instead of NORMBALL_NON_FINITE */
   int report_weight_norms;
 } normball_options;
@@ -98,7 +100,8 @@ static inline void normball_default_options(normball_options* options) {
 
 typedef struct normball_optimizer normball_optimizer;
 
-/* method: "clipped_scion", "unconstrained_clipped_scion", "scion", "ggnc", ... */
+/* On an error *out is NULL. method: "clipped_scion", "unconstrained_clipped_scion", "scion",
+ * "ggnc", ... */
 normball_status normball_create(const char* method, normball_dtype dtype,
                                 const normball_layer* layers, size_t layer_count,
                                 const normball_options* options, normball_optimizer** out);

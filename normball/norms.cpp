@@ -69,6 +69,24 @@ std::optional<double> nonfinite_norm(ConstMatrixView<T> x) {
   return std::numeric_limits<double>::infinity();
 }
 
+// 2^-600: what overflows in sums of doubles, and in lengths, does not below it.
+constexpr int shrinking = -600;
+
+template <class T>
+ConstMatrixView<T> shrunk(ConstMatrixView<T> x, Workspace& workspace) {
+  const auto copy_of_x = workspace.matrix<T>(x.rows, x.cols);
+  copy<T>(x, copy_of_x);
+  kernels<T>().scale(copy_of_x.data, std::ldexp(1, shrinking), copy_of_x.size());
+  return copy_of_x;
+}
+
+// Whether a value of a finite x has overflowed on the way and may be had from the shrunk x. A float
+// never does so, and a user's norm need not be scaled.
+template <class T>
+bool shrinking_helps(const ResolvedNorm& norm, double value) {
+  return std::is_same_v<T, double> && norm.geometry != Geometry::Oracle && !std::isfinite(value);
+}
+
 template <class T>
 void negate(MatrixView<T> x) {
   for_each_run(x, [&](Index at, Index n) { kernels<T>().scale(x.data + at, -1, n); });
@@ -203,6 +221,10 @@ double scaled_lmo(std::string_view where, const Norm& norm, const Shape* shape,
   const ResolvedNorm resolved = detail::resolve_for(where, norm, shape, "d", d);
   detail::require_view(where, "out", out);
   detail::require_same_size(where, "out", out, "d", d);
+  const bool in_place = out.data == d.data && (out.stride == d.stride || d.rows <= 1);
+  if (!in_place && detail::overlap(out, d)) {
+    detail::invalid(where, "out and d share memory in part: let it be all of it, or none");
+  }
   if (!all_finite(d)) detail::invalid(where, "d has an entry that is not finite");
   if (d.empty()) return 0;
   const Workspace::Frame frame(workspace);
@@ -210,10 +232,17 @@ double scaled_lmo(std::string_view where, const Norm& norm, const Shape* shape,
       .lengths = workspace.take<double>(direction_lengths(resolved.geometry, shape_of(d))).data(),
       .u = {}};
   if (needs_buffer(resolved.geometry)) direction.u = workspace.matrix<T>(d.rows, d.cols);
-  const double pairing =
-      find_direction<T>(resolved, d, direction, workspace, nullptr, default_threads());
+  const auto find = [&] {
+    return resolved.scale *
+           find_direction<T>(resolved, d, direction, workspace, nullptr, default_threads());
+  };
+  double dual = find();
+  if (shrinking_helps<T>(resolved, dual)) {
+    d = shrunk<T>(d, workspace);
+    dual = std::ldexp(find(), -shrinking);
+  }
   add_direction<T>(resolved.geometry, d, direction, 0, -factor * resolved.scale, out, workspace);
-  return resolved.scale * pairing;
+  return dual;
 }
 
 }  // namespace
@@ -231,12 +260,10 @@ ResolvedNorm resolve_for(std::string_view where, const Norm& norm, const Shape* 
   return resolve(norm, shape ? *shape : shape_of(x));
 }
 
+namespace {
+
 template <class T>
-double norm(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace) {
-  require_view("norm", "x", x);
-  if (x.empty()) return 0;
-  if (const auto value = nonfinite_norm(x)) return *value;
-  const Workspace::Frame frame(workspace);
+double norm_of_finite(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace) {
   switch (norm.geometry) {
     case Geometry::Frobenius:
       return l2_norm<T>(x) / norm.scale;
@@ -254,18 +281,20 @@ double norm(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace
     }
     case Geometry::Operator:
       return largest_singular_value<T>(x, workspace) / norm.scale;
-    case Geometry::Oracle:
-      return norm.oracle->norm(in_double(x, workspace));
+    case Geometry::Oracle: {
+      const double value = norm.oracle->norm(in_double(x, workspace));
+      if (value < 0) {
+        invalid("NormOracle::norm", "the norm '", norm.oracle->name(), "' returned ", value,
+                "; a norm is not negative");
+      }
+      return value;
+    }
   }
   return 0;
 }
 
 template <class T>
-double dual_norm(const ResolvedNorm& norm, ConstMatrixView<T> d, Workspace& workspace) {
-  require_view("dual_norm", "d", d);
-  if (d.empty()) return 0;
-  if (const auto value = nonfinite_norm(d)) return *value;
-  const Workspace::Frame frame(workspace);
+double dual_norm_of_finite(const ResolvedNorm& norm, ConstMatrixView<T> d, Workspace& workspace) {
   if (norm.geometry == Geometry::Operator) {
     double total = 0;
     for (const T sigma : singular_values_of<T>(d, workspace)) total += static_cast<double>(sigma);
@@ -276,6 +305,30 @@ double dual_norm(const ResolvedNorm& norm, ConstMatrixView<T> d, Workspace& work
       .u = {}};
   if (needs_buffer(norm.geometry)) direction.u = workspace.matrix<T>(d.rows, d.cols);
   return norm.scale * find_direction<T>(norm, d, direction, workspace);
+}
+
+}  // namespace
+
+template <class T>
+double norm(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace) {
+  require_view("norm", "x", x);
+  if (x.empty()) return 0;
+  if (const auto value = nonfinite_norm(x)) return *value;
+  const Workspace::Frame frame(workspace);
+  const double value = norm_of_finite<T>(norm, x, workspace);
+  if (!shrinking_helps<T>(norm, value)) return value;
+  return std::ldexp(norm_of_finite<T>(norm, shrunk<T>(x, workspace), workspace), -shrinking);
+}
+
+template <class T>
+double dual_norm(const ResolvedNorm& norm, ConstMatrixView<T> d, Workspace& workspace) {
+  require_view("dual_norm", "d", d);
+  if (d.empty()) return 0;
+  if (const auto value = nonfinite_norm(d)) return *value;
+  const Workspace::Frame frame(workspace);
+  const double value = dual_norm_of_finite<T>(norm, d, workspace);
+  if (!shrinking_helps<T>(norm, value)) return value;
+  return std::ldexp(dual_norm_of_finite<T>(norm, shrunk<T>(d, workspace), workspace), -shrinking);
 }
 
 }  // namespace detail
@@ -293,6 +346,10 @@ double sharp(const Norm& norm, std::type_identity_t<ConstMatrixView<T>> d, Matri
   Workspace workspace;
   const double dual = scaled_lmo<T>("sharp", norm, shape, d, out, -1, workspace);
   for_each_run(out, [&](Index at, Index n) { kernels<T>().scale(out.data + at, dual, n); });
+  if (!all_finite(out)) {
+    detail::invalid("sharp", "the result overflows, for the dual norm of d is ", dual,
+                    ": scale d down");
+  }
   return dual;
 }
 

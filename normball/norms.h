@@ -177,13 +177,14 @@ double dual_norm(const ResolvedNorm&, ConstMatrixView<T> d, Workspace&);
 }  // namespace detail
 
 // out <- lmo(d), the minimizer of <d, x> over ‖x‖ <= 1. lmo(0) = 0. Returns -<d, lmo(d)>.
-// out must not overlap d. The shape only matters for convolutions; it defaults to that of d.
-// A d with NaN or infinity is an error.
+// out may be d itself, and must not overlap it otherwise. The shape only matters for convolutions;
+// it defaults to that of d. A d with NaN or infinity is an error.
 template <class T>
 double lmo(const Norm& norm, std::type_identity_t<ConstMatrixView<T>> d, MatrixView<T> out,
            const Shape* shape = nullptr);
 
-// out <- d♯ = -‖d‖* lmo(d), the maximizer of <d, x> - ‖x‖²/2. Returns ‖d‖*.
+// out <- d♯ = -‖d‖* lmo(d), the maximizer of <d, x> - ‖x‖²/2. Returns ‖d‖*. Throws where d♯ is
+// beyond the numbers of its type; out is then of no use.
 template <class T>
 double sharp(const Norm& norm, std::type_identity_t<ConstMatrixView<T>> d, MatrixView<T> out,
              const Shape* shape = nullptr);

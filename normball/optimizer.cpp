@@ -8,7 +8,6 @@
 
 #include "normball/error.h"
 #include "normball/kernels.h"
-#include "normball/momentum.h"
 #include "normball/parallel.h"
 
 namespace normball {
@@ -39,18 +38,22 @@ void name_layers(std::vector<Layer>& layers) {
   }
 }
 
-void require_count(size_t got, size_t layers) {
+void require_count(std::string_view where, size_t got, size_t layers) {
   if (got != layers) {
-    detail::invalid("Optimizer::step", "got ", got, " parameters for ", layers, " layers");
+    detail::invalid(where, "got ", got, " parameters for ", layers, " layers");
   }
 }
 
 template <class T>
-void require_shape(const Layer& layer, std::string_view what, MatrixView<T> view) {
-  detail::require_view("Optimizer::step", what, view);
+void require_shape(std::string_view where, const Layer& layer, std::string_view what,
+                   MatrixView<T> view) {
+  if (view.data == nullptr && !view.empty()) {
+    detail::invalid(where, "the ", what, " of '", layer.name, "' has null data");
+  }
+  detail::require_view(where, what, view);
   if (view.rows != layer.shape.rows || view.cols != layer.shape.cols) {
-    detail::invalid("Optimizer::step", "the ", what, " of '", layer.name, "' is ", view.rows, "x",
-                    view.cols, "; the layer is ", layer.shape.rows, "x", layer.shape.cols);
+    detail::invalid(where, "the ", what, " of '", layer.name, "' is ", view.rows, "x", view.cols,
+                    "; the layer is ", layer.shape.rows, "x", layer.shape.cols);
   }
 }
 
@@ -75,6 +78,7 @@ Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution exec
   }
   if (execution_.threads == 0) execution_.threads = default_threads();
   for (auto& layer : layers_) {
+    validate(layer);  // its own radius too, where the method has another
     if (method_.norm) layer.norm = *method_.norm;
     if (method_.radius) layer.radius = *method_.radius;
     validate(layer);
@@ -158,7 +162,8 @@ const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>> parameters
         "Optimizer::prepare", "the last directions were neither applied nor abandoned"));
   }
   alpha_ = alpha_at(step_);
-  carry_ = execution_.light ? light_carry(alpha_, alpha_at(step_ + 1)) : 0;
+  next_alpha_ = method_.alpha.at(step_ + 1);
+  if (!(next_alpha_ > 0 && next_alpha_ <= 1)) next_alpha_ = alpha_;  // that step will be refused
   bind(parameters);
   clear_report();
   may_overflow_ = may_overflow();
@@ -241,6 +246,9 @@ const StepReport& Optimizer<T>::apply(double eta) {
   report_.clipped = is_clipped(method_.rule, eta);
   report_.stalled = method_.constrained && eta == 0 && report_.pairing < 0;
   move_weights(step);
+  for (size_t l = 0; l < slots_.size(); ++l) {
+    if (execution_.light && parameters_[l].has_gradient) slots_[l].scaled_for = next_alpha_;
+  }
   prepared_ = false;
   ++step_;
   return report_;
@@ -294,13 +302,15 @@ void Optimizer<T>::revert() {
 
 template <class T>
 void Optimizer<T>::bind(std::span<const Parameter<T>> parameters) {
-  require_count(parameters.size(), layers_.size());
+  constexpr auto where = "Optimizer::step";
+  require_count(where, parameters.size(), layers_.size());
   for (size_t l = 0; l < layers_.size(); ++l) {
-    require_shape(layers_[l], "weight", parameters[l].weight);
+    require_shape(where, layers_[l], "weight", parameters[l].weight);
     if (!parameters[l].has_gradient) continue;
-    require_shape(layers_[l], "gradient", parameters[l].gradient);
+    require_shape(where, layers_[l], "gradient", parameters[l].gradient);
+    require_scaled_for("Optimizer::step", l, alpha_);
     if (execution_.external_momentum) {
-      require_shape(layers_[l], "momentum", parameters[l].momentum);
+      require_shape(where, layers_[l], "momentum", parameters[l].momentum);
     }
     const double lr = parameters[l].lr_factor * method_.lr.at(step_);
     if (!(std::isfinite(lr) && lr >= 0) || (method_.constrained && lr > 1 + 1e-12)) {
@@ -313,6 +323,17 @@ void Optimizer<T>::bind(std::span<const Parameter<T>> parameters) {
   parameters_.assign(parameters.begin(), parameters.end());
 }
 
+// What the next gradient will be added to cannot be scaled anew.
+template <class T>
+void Optimizer<T>::require_scaled_for(std::string_view where, size_t layer, double alpha) const {
+  const double expected = slots_[layer].scaled_for;
+  if (expected == 0 || alpha == expected) return;
+  detail::invalid(where, "alpha is ", alpha, ", but light has scaled the average of '",
+                  layers_[layer].name, "' for ", expected,
+                  " already: give alpha as a schedule from the start, without leaving layers out ",
+                  "while it changes, or do without light");
+}
+
 // Threads write to all of these at once, and a momentum must outlast the weight's update.
 template <class T>
 void Optimizer<T>::require_apart(std::span<const Parameter<T>> parameters) {
@@ -320,19 +341,23 @@ void Optimizer<T>::require_apart(std::span<const Parameter<T>> parameters) {
   for (size_t l = 0; l < layers_.size(); ++l) {
     const auto& parameter = parameters[l];
     if (!parameter.has_gradient || parameter.weight.empty()) continue;
-    targets_.push_back({parameter.weight.data, l, "weight"});
-    if (execution_.external_momentum) targets_.push_back({parameter.momentum.data, l, "momentum"});
+    targets_.push_back({parameter.weight, l, "weight"});
+    if (execution_.external_momentum) targets_.push_back({parameter.momentum, l, "momentum"});
     if (execution_.light || overwrites(l)) {
-      targets_.push_back({parameter.gradient.data, l, "gradient"});
+      targets_.push_back({parameter.gradient, l, "gradient"});
     }
   }
-  std::ranges::sort(targets_, std::less{}, &Target::data);
-  const auto same = std::ranges::adjacent_find(targets_, std::equal_to{}, &Target::data);
-  if (same == targets_.end()) return;
-  const auto& next = *std::next(same);
-  detail::invalid("Optimizer::step", "the ", same->what, " of '", layers_[same->layer].name,
-                  "' and the ", next.what, " of '", layers_[next.layer].name,
-                  "' are the same memory; a step writes to both: give each its own");
+  std::ranges::sort(targets_, std::less{}, [](const Target& target) { return target.view.data; });
+  for (auto one = targets_.begin(); one != targets_.end(); ++one) {
+    const T* const end = one->view.row(one->view.rows - 1) + one->view.cols;
+    for (auto other = std::next(one); other != targets_.end() && std::less{}(other->view.data, end);
+         ++other) {
+      if (!detail::overlap(one->view, other->view)) continue;
+      detail::invalid("Optimizer::step", "the ", one->what, " of '", layers_[one->layer].name,
+                      "' and the ", other->what, " of '", layers_[other->layer].name,
+                      "' share memory; a step writes to both: give each its own");
+    }
+  }
 }
 
 template <class T>
@@ -351,9 +376,10 @@ double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>> parameters) 
     throw std::logic_error(detail::message("Optimizer::scale_into_balls",
                                            "apply or abandon the last directions first"));
   }
-  require_count(parameters.size(), layers_.size());
+  constexpr auto where = "Optimizer::scale_into_balls";
+  require_count(where, parameters.size(), layers_.size());
   for (size_t l = 0; l < layers_.size(); ++l) {
-    require_shape(layers_[l], "weight", parameters[l].weight);
+    require_shape(where, layers_[l], "weight", parameters[l].weight);
   }
   measure_weights(parameters);
   for (size_t l = 0; l < layers_.size(); ++l) {
@@ -376,15 +402,16 @@ double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>> parameters) 
 }
 
 // The other members are instantiated beside their definitions.
-#define NORMBALL_INSTANTIATE(T)                                                    \
-  template Optimizer<T>::Optimizer(Method, std::vector<Layer>, Execution);         \
-  template const StepReport& Optimizer<T>::step(std::span<const Parameter<T>>);    \
-  template const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>>); \
-  template double Optimizer<T>::eta(double) const;                                 \
-  template const StepReport& Optimizer<T>::apply(double);                          \
-  template void Optimizer<T>::require_step(double) const;                          \
-  template void Optimizer<T>::abandon();                                           \
-  template void Optimizer<T>::revert();                                            \
+#define NORMBALL_INSTANTIATE(T)                                                           \
+  template Optimizer<T>::Optimizer(Method, std::vector<Layer>, Execution);                \
+  template const StepReport& Optimizer<T>::step(std::span<const Parameter<T>>);           \
+  template const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>>);        \
+  template double Optimizer<T>::eta(double) const;                                        \
+  template const StepReport& Optimizer<T>::apply(double);                                 \
+  template void Optimizer<T>::require_scaled_for(std::string_view, size_t, double) const; \
+  template void Optimizer<T>::require_step(double) const;                                 \
+  template void Optimizer<T>::abandon();                                                  \
+  template void Optimizer<T>::revert();                                                   \
   template double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>>);
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)

@@ -12,6 +12,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "normball/matrix_view.h"
@@ -51,7 +52,9 @@ struct Execution {
   // The gradient buffer of a spectral layer holds −lmo(d) after the step, which saves a buffer.
   bool overwrite_gradients = false;
   // No state at all: the average lives in the gradient buffer. Do not zero gradients between steps;
-  // let the backward pass add to them.
+  // let the backward pass add to them. The buffer is scaled for the alpha of the next step, which
+  // must therefore be known in time: by the schedule. set_alpha() refuses another one, and a step a
+  // layer that was left out while alpha changed; load_state() and set_steps_taken() start afresh.
   bool light = false;
   // abandon() and revert() leave the averages as they were before prepare(), for drivers of several
   // optimizers of which one may fail. Layers whose direction is not stored then cost one more pass.
@@ -162,6 +165,7 @@ class Optimizer {
     double dual = 0;            // r ‖d‖*
     double weight_pairing = 0;  // ⟨d, W⟩ where constrained
     double share = 1;           // of this layer in the product norm's LMO
+    double scaled_for = 0;      // the alpha that the light form's buffer awaits; 0: any
   };
   // A share of a layer's rows: what one thread does at a time. Layers whose direction is a
   // function of d are cut into pieces of fixed size, whose partial sums are added in order:
@@ -179,7 +183,7 @@ class Optimizer {
 
   // What a step writes to.
   struct Target {
-    const T* data;
+    MatrixView<T> view;
     size_t layer;
     const char* what;
   };
@@ -187,6 +191,7 @@ class Optimizer {
   void plan_pieces();
   void bind(std::span<const Parameter<T>> parameters);
   void require_apart(std::span<const Parameter<T>> parameters);
+  void require_scaled_for(std::string_view where, size_t layer, double alpha) const;
   bool may_overflow() const;
   void find_directions();
   // The order in which directions are found.
@@ -237,7 +242,7 @@ class Optimizer {
   bool prepared_ = false;
   bool settled_ = true;        // all averages have taken their gradients in, or none
   double alpha_ = 1;           // of the prepared step
-  double carry_ = 0;           // likewise, in light form
+  double next_alpha_ = 1;      // of the step after it, in light form
   bool may_overflow_ = false;  // likewise: s or the step could
 
   std::vector<Slot> slots_;

@@ -2,13 +2,38 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <stdexcept>
+#include <typeinfo>
 
+#include "normball/error.h"
 #include "normball/kernels.h"
 #include "normball/momentum.h"
 #include "normball/optimizer.h"
 #include "normball/parallel.h"
 
 namespace normball {
+namespace {
+
+// Runs body, which finds something of the layer; a standard error gets the layer's name in front.
+// One of the user's own type, as Python's are, stays what it is.
+template <class Body>
+void naming(const Layer& layer, const Body& body) {
+  const auto named = [&](const std::exception& error) {
+    return detail::message("Optimizer", "layer '", layer.name, "': ", error.what());
+  };
+  try {
+    body();
+  } catch (const std::exception& error) {
+    if (typeid(error) == typeid(std::invalid_argument)) throw std::invalid_argument(named(error));
+    if (typeid(error) == typeid(std::domain_error)) throw std::domain_error(named(error));
+    if (typeid(error) == typeid(std::out_of_range)) throw std::out_of_range(named(error));
+    if (typeid(error) == typeid(std::logic_error)) throw std::logic_error(named(error));
+    if (typeid(error) == typeid(std::runtime_error)) throw std::runtime_error(named(error));
+    throw;
+  }
+}
+
+}  // namespace
 
 // What may fail comes first and only reads. Averages take their gradients in when nothing but the
 // arithmetic of sums is left: see docs/design.md.
@@ -79,7 +104,10 @@ void Optimizer<T>::find_piece(Piece& piece, Workspace& workspace, int threads) {
   if (!piece.finite) return;  // or a solver would get it; sums may have it
   const auto u = direction(l, &piece);
   std::ranges::copy(slot.polar_state, slot.next_polar_state.begin());
-  piece.dual = find_direction<T>(slot.norm, d, u, workspace, slot.next_polar_state.data(), threads);
+  naming(layers_[l], [&] {
+    piece.dual =
+        find_direction<T>(slot.norm, d, u, workspace, slot.next_polar_state.data(), threads);
+  });
   if (method_.constrained) {
     piece.weight_pairing = dot<T>(d, parameters_[l].weight.row_range(piece.begin, piece.end));
   }
@@ -151,9 +179,11 @@ template <class T>
 void Optimizer<T>::measure_weights(std::span<const Parameter<T>> parameters) {
   parallel_for(static_cast<Index>(slots_.size()), execution_.threads, [&](Index i, int thread) {
     const auto l = static_cast<size_t>(i);
-    norms_[l] = detail::norm<T>(slots_[l].norm, parameters[l].weight,
-                                workspaces_[static_cast<size_t>(thread)]) /
-                slots_[l].radius;
+    naming(layers_[l], [&] {
+      norms_[l] = detail::norm<T>(slots_[l].norm, parameters[l].weight,
+                                  workspaces_[static_cast<size_t>(thread)]) /
+                  slots_[l].radius;
+    });
   });
 }
 
@@ -173,7 +203,8 @@ void Optimizer<T>::measure_direction() {
     const auto d = stored ? average(l) : next_average(l, 0, weight.rows, workspace);
     add_direction<T>(slots_[l].norm.geometry, d, direction(l, nullptr), method_.constrained ? 1 : 0,
                      unit(l), v, workspace);
-    norms_[l] = detail::norm<T>(slots_[l].norm, v, workspace) / slots_[l].radius;
+    naming(layers_[l],
+           [&] { norms_[l] = detail::norm<T>(slots_[l].norm, v, workspace) / slots_[l].radius; });
   });
   report_.direction_norm = combine_norms(method_.combination, norms_);
 }
@@ -201,7 +232,8 @@ void Optimizer<T>::update_piece(Piece& piece, double step, Workspace& workspace)
                      parameters_[l].weight.row_range(piece.begin, piece.end), workspace);
   }
   if (execution_.light) {
-    for_each_run(d, [&](Index at, Index n) { kernels<T>().scale(d.data + at, carry_, n); });
+    const double carry = light_carry(alpha_, next_alpha_);
+    for_each_run(d, [&](Index at, Index n) { kernels<T>().scale(d.data + at, carry, n); });
   }
 }
 

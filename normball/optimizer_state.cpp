@@ -66,6 +66,7 @@ void Optimizer<T>::set_steps_taken(std::int64_t steps) {
   require_steps("Optimizer::set_steps_taken", steps);
   prepared_ = false;
   settled_ = true;
+  for (auto& slot : slots_) slot.scaled_for = 0;
   step_ = steps;
 }
 
@@ -84,7 +85,13 @@ void Optimizer<T>::set_lr(Schedule lr) {
 
 template <class T>
 void Optimizer<T>::set_alpha(Schedule alpha) {
-  change([&](Method& method) { method.alpha = alpha; });
+  change([&](Method& method) {
+    method.alpha = alpha;
+    validate(method);
+    for (size_t l = 0; l < slots_.size(); ++l) {
+      require_scaled_for("Optimizer::set_alpha", l, alpha.at(step_));
+    }
+  });
 }
 
 template <class T>

@@ -78,6 +78,13 @@ int take_count(TextCall& call, const char* key, int otherwise) {
   return static_cast<int>(count);
 }
 
+NewtonSchulz parse_preset(TextCall& call) {
+  const auto usual = static_cast<int>(newton_schulz(call.name).steps.size());
+  const int steps = take_count(call, "steps", usual);
+  if (steps < 1) detail::invalid("parse_polar_solver", "steps must be at least 1, got ", steps);
+  return newton_schulz(call.name, steps);
+}
+
 NewtonSchulz parse_custom(TextCall& call) {
   NewtonSchulz solver;
   solver.safety = call.take_number("safety", 1);
@@ -151,8 +158,7 @@ PolarSolver parse_polar_solver(std::string_view text) {
     solver = PowerIteration{take_count(call, "rank", 8)};
   } else if (std::ranges::find(names, call.name) != names.end()) {
     const bool gram = call.take_flag("gram"), rescale = call.take_flag("rescale_rows");
-    auto iteration = call.name == "custom" ? parse_custom(call)
-                                           : newton_schulz(call.name, take_count(call, "steps", 0));
+    auto iteration = call.name == "custom" ? parse_custom(call) : parse_preset(call);
     iteration.gram = gram;
     iteration.rescale_rows = rescale;
     solver = iteration;

@@ -66,7 +66,7 @@ static void test_before_the_first_error(void) {
 /* clipped_gd: x - (lr / rho) min(1, rho / |g|) g over all layers together. */
 static void test_clipped_gd_is_its_formula(void) {
   const normball_layer layers[] = {matrix_layer(two_by_two, NULL),
-                                   {.name = "bias", .dimensions = three, .rank = 1, .radius = 7}};
+                                   {.name = "bias", .dimensions = three, .rank = 1, .radius = 1}};
   const double lr = 0.5, rho = 2;
   const double scales[] = {1, 0.001}; /* clipped, not clipped */
   for (int i = 0; i < 2; ++i) {
@@ -271,7 +271,8 @@ static void test_the_way_into_the_ball(void) {
               "the weight of 'layer0' has an entry that is not finite");
   CHECK_INVALID(normball_scale_into_balls(NULL, weights, NULL), "optimizer must not be null");
   CHECK_INVALID(normball_scale_into_balls(optimizer, NULL, NULL), "weights must not be null");
-  CHECK_INVALID(normball_scale_into_balls(optimizer, nothing, NULL), "weight has null data");
+  CHECK_INVALID(normball_scale_into_balls(optimizer, nothing, NULL),
+                "[Optimizer::scale_into_balls] the weight of 'layer0' has null data");
   normball_destroy(optimizer);
 }
 
@@ -353,6 +354,71 @@ static void test_a_null_gradient_leaves_its_layer_out(void) {
   normball_destroy(optimizer);
 }
 
+/* What a method has of its own is not the layer's to choose. */
+static void test_norms_and_radii_without_effect_are_refused(void) {
+  const struct {
+    const char *method, *norm;
+    double radius, beta;
+    const char* text; /* NULL: good */
+  } cases[] = {
+      {"gd", NULL, 1, 0, NULL},
+      {"gd", "auto", 1, 0, NULL},
+      {"gd", "euclidean", 1, 0, NULL},
+      {"gd", "sign", 1, 0, "norm of 'layer0' is sign, which has no effect: 'gd' has euclidean"},
+      {"gd", NULL, 4, 0, "radius of 'layer0' is 4, which has no effect: 'gd' has 1"},
+      {"gd", NULL, 0, 0, "radius of 'layer0' must be positive and finite, got 0"},
+      {"clipped_sign", "sign(unit)", 1, 0, NULL},
+      {"clipped_sign", "spectral", 1, 0, "norm of 'layer0' is spectral"},
+      {"clipped_sign", NULL, -5, 0, "radius of 'layer0' must be positive and finite, got -5"},
+      {"s3cg", "sign", 1, 3, NULL},
+      {"s3cg", "sign", 3, 3, NULL},
+      {"s3cg", "sign", 2, 3, "radius of 'layer0' is 2, which has no effect: 's3cg' has 3"},
+      {"s3cg", "sign", -5, 3, "radius of 'layer0' must be positive and finite, got -5"},
+      {"s3cg", "sign", NAN, 3, "radius of 'layer0' must be positive and finite, got nan"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    normball_options options = options_of(0.1, strcmp(cases[i].method, "gd") == 0 ? 0 : 1);
+    options.beta = cases[i].beta;
+    normball_layer layer = matrix_layer(two_by_two, cases[i].norm);
+    layer.radius = cases[i].radius;
+    normball_optimizer* out = (normball_optimizer*)&options;
+    const normball_status status =
+        normball_create(cases[i].method, NORMBALL_F64, &layer, 1, &options, &out);
+    if (cases[i].text == NULL) {
+      CHECK(status == NORMBALL_OK && out != NULL);
+    } else {
+      CHECK_INVALID(status, cases[i].text);
+      CHECK(out == NULL);
+    }
+    normball_destroy(out);
+  }
+}
+
+static void test_flags_are_0_or_1(void) {
+  const normball_layer layer = matrix_layer(two_by_two, NULL);
+  for (int i = 0; i < 4; ++i) {
+    normball_options options = options_of(0.1, 1);
+    int* const flags[] = {&options.light, &options.overwrite_gradients, &options.skip_nonfinite,
+                          &options.report_weight_norms};
+    *flags[i] = i % 2 == 0 ? 2 : -1;
+    normball_optimizer* out = NULL;
+    CHECK_INVALID(normball_create("ggnc", NORMBALL_F64, &layer, 1, &options, &out),
+                  i % 2 == 0 ? "must be 0 or 1, got 2" : "must be 0 or 1, got -1");
+  }
+}
+
+static void test_layers_that_overlap_in_part_are_refused(void) {
+  const normball_layer layers[] = {matrix_layer(two_by_two, NULL), matrix_layer(two_by_two, NULL)};
+  const normball_options options = options_of(0.1, 1);
+  normball_optimizer* optimizer = create("ggnc", NORMBALL_F64, layers, 2, &options);
+  double w[8] = {0}, g[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  void *apart[] = {w, w + 4}, *shared[] = {w, w + 3}, *gradients[] = {g, g + 4};
+  CHECK_INVALID(normball_step(optimizer, shared, gradients, NULL),
+                "the weight of 'layer0' and the weight of 'layer1' share memory");
+  CHECK(normball_step(optimizer, apart, gradients, NULL) == NORMBALL_OK);
+  normball_destroy(optimizer);
+}
+
 /* In light mode the average lives in the gradient buffer, to which new gradients are added. */
 static void test_light_mode_takes_the_same_steps(void) {
   const normball_layer layer = matrix_layer(two_by_three, "spectral");
@@ -377,6 +443,8 @@ static void test_light_mode_takes_the_same_steps(void) {
     CHECK(near(a.pairing, b.pairing, 1e-12));
     for (int i = 0; i < 6; ++i) CHECK(near(y[i], x[i], 1e-12));
   }
+  CHECK(normball_set_alpha(full, 0.1) == NORMBALL_OK);
+  CHECK_INVALID(normball_set_alpha(light, 0.1), "light has scaled the average of 'layer0' for 0.3");
   normball_destroy(full);
   normball_destroy(light);
 
@@ -635,7 +703,7 @@ static void test_create_refuses_what_the_method_ignores(void) {
                  {"unconstrained_scion", "a"},
                  {"clipped_scion", "ras"},
                  {"unconstrained_clipped_scion", "ra"}};
-  const normball_layer layer = matrix_layer(two_by_three, "sign");
+  const normball_layer layer = matrix_layer(two_by_three, NULL);
   for (size_t m = 0; m < sizeof methods / sizeof *methods; ++m) {
     const char* const reads = methods[m].reads;
     normball_options good;
@@ -701,7 +769,7 @@ static void test_layers_do_not_share_memory(void) {
   float x[] = {1, 1, 1}, g[] = {1, 1, 1};
   void *weights[] = {x, x}, *gradients[] = {g, g}, *one[] = {g, NULL};
   CHECK_INVALID(normball_step(optimizer, weights, gradients, NULL),
-                "the weight of 'a' and the weight of 'b' are the same memory");
+                "the weight of 'a' and the weight of 'b' share memory");
   CHECK(x[0] == 1 && x[2] == 1);
   CHECK(normball_step(optimizer, weights, one, NULL) == NORMBALL_OK); /* stepped once */
   CHECK(x[0] != 1);
@@ -764,7 +832,8 @@ static void test_steps_and_state_refuse_null(void) {
   CHECK_INVALID(normball_step(NULL, weights, gradients, NULL), "optimizer must not be null");
   CHECK_INVALID(normball_step(optimizer, NULL, gradients, NULL), "weights must not be null");
   CHECK_INVALID(normball_step(optimizer, weights, NULL, NULL), "gradients must not be null");
-  CHECK_INVALID(normball_step(optimizer, nothing, gradients, NULL), "weight has null data");
+  CHECK_INVALID(normball_step(optimizer, nothing, gradients, NULL),
+                "[Optimizer::step] the weight of 'layer0' has null data");
   CHECK_INVALID(normball_set_lr(NULL, 1), "optimizer must not be null");
   CHECK_INVALID(normball_state_count(NULL, &count), "optimizer must not be null");
   CHECK_INVALID(normball_state_count(optimizer, NULL), "count must not be null");
@@ -864,6 +933,9 @@ int main(void) {
   test_a_step_without_gradients_is_none();
   test_a_null_gradient_leaves_its_layer_out();
   test_light_mode_takes_the_same_steps();
+  test_norms_and_radii_without_effect_are_refused();
+  test_flags_are_0_or_1();
+  test_layers_that_overlap_in_part_are_refused();
   test_overwritten_gradients_give_the_same_steps();
   test_restored_state_continues_bit_for_bit();
   test_a_non_finite_gradient_changes_nothing();

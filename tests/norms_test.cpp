@@ -378,6 +378,73 @@ TEST(OwnNorm, WithTheWrongSignIsRefused) {
   EXPECT_EQ(lmo(norm, d.view(), out.view()), 0);
 }
 
+struct Negative final : NormOracle {
+  using NormOracle::lmo;
+  void lmo(ConstMatrixView<double>, MatrixView<double>) const override {}
+  double norm(ConstMatrixView<double>) const override { return -2; }
+  std::string name() const override { return "negative"; }
+};
+
+TEST(OwnNorm, ThatIsNegativeIsRefused) {
+  const Matrix<double> x(2, 2);
+  expect_invalid([&] { normball::norm(Custom{std::make_shared<Negative>()}, x.view()); },
+                 {"[NormOracle::norm]", "'negative'", "-2"});
+}
+
+TEST(NormText, ASolverTakesAtLeastOneStep) {
+  expect_invalid([] { parse_norm("spectral(solver=muon(steps=0))"); },
+                 {"[parse_polar_solver]", "steps", "at least 1", "0"});
+  EXPECT_EQ(parse_norm("spectral(solver=muon(steps=5))"), parse_norm("spectral(solver=muon)"));
+}
+
+// The LMO does not depend on the length of d, and norms are linear in it: large entries, whose
+// lengths overflow, have those of small ones.
+TEST(Norms, OfLargeEntriesAreThoseOfSmallOnes) {
+  Random random(5);
+  for (const char* text : {"euclidean", "rms", "row", "col", "sign", "spectral"}) {
+    const Norm n = parse_norm(text);
+    auto small = gaussian<double>(6, 5, random);
+    const double largest = max_abs<double>(small.view());
+    for (auto& entry : small.data) entry /= largest;
+    auto large = small;
+    const double factor = std::ldexp(1, 1023);
+    for (auto& entry : large.data) entry *= factor;
+    Matrix<double> expected(6, 5), got(6, 5);
+    const double dual = lmo(n, small.view(), expected.view());
+    const double scaled = lmo(n, large.view(), got.view());
+    EXPECT_LE(max_difference(expected, got), 1e-14) << text;
+    EXPECT_GT(max_abs<double>(got.view()), 0) << text;
+    const auto expect_scaled = [&](double value, double of_small) {
+      if (std::isinf(factor * of_small)) {
+        EXPECT_EQ(value, factor * of_small) << text;
+      } else {
+        EXPECT_NEAR(value / factor, of_small, 1e-13 * of_small) << text;
+      }
+    };
+    expect_scaled(scaled, dual);
+    expect_scaled(dual_norm(n, large.view()), dual_norm(n, small.view()));
+    expect_scaled(normball::norm(n, large.view()), normball::norm(n, small.view()));
+    expect_invalid([&] { sharp(n, large.view(), got.view()); }, {"[sharp]", "overflows"});
+  }
+}
+
+TEST(Norms, LmoWritesInPlaceButNotAcross) {
+  Random random(6);
+  for (const char* text : {"euclidean", "rms", "row", "col", "sign", "spectral"}) {
+    const Norm n = parse_norm(text);
+    const auto d = gaussian<double>(4, 3, random);
+    Matrix<double> expected(4, 3);
+    lmo(n, d.view(), expected.view());
+    auto same = d;
+    lmo(n, same.view(), same.view());
+    EXPECT_EQ(same, expected) << text;
+    std::vector<double> memory(20, 1.0);
+    const MatrixView<double> a(memory.data(), 4, 3), b(memory.data() + 2, 4, 3);
+    expect_invalid([&] { lmo(n, a, b); }, {"[lmo]", "share memory"});
+    expect_invalid([&] { sharp(n, b, a); }, {"[sharp]", "share memory"});
+  }
+}
+
 // A user's norm that would say 1 of anything.
 struct AlwaysOne final : NormOracle {
   void lmo(ConstMatrixView<double>, MatrixView<double> out) const override {

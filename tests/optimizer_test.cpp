@@ -272,6 +272,49 @@ TEST(Execution, LightFormKeepsTheSameAverageInTheGradientBuffer) {
   }
 }
 
+// The average of the gradients 1, 0, 0 with alpha .5 is .5, .25, .125.
+TEST(Execution, LightFormRefusesAnAlphaThatItDidNotScaleFor) {
+  const std::vector<Layer> layers = {{.name = "w", .shape = {1, 1}, .norm = Euclidean{}}};
+  Optimizer<double> optimizer(ggnc(1, 1000, 0.7), layers, {.light = true});
+  optimizer.set_alpha(0.5);
+  double weight = 0, gradient = 1;
+  const std::vector<Parameter<double>> parameters = {
+      {.weight = {&weight, 1, 1}, .gradient = {&gradient, 1, 1}}};
+  EXPECT_NEAR(optimizer.step(parameters).pairing, 0.5, 1e-15);
+  expect_invalid([&] { optimizer.set_alpha(0.1); },
+                 {"[Optimizer::set_alpha]", "0.1", "'w'", "0.5", "schedule"});
+  EXPECT_EQ(optimizer.method().alpha, Schedule(0.5));
+  expect_invalid([&] { optimizer.set_alpha(0); }, {"[Method]", "alpha"});
+  EXPECT_NEAR(optimizer.step(parameters).pairing, 0.25, 1e-15);
+  EXPECT_NEAR(optimizer.step(parameters).pairing, 0.125, 1e-15);
+  optimizer.set_steps_taken(0);
+  EXPECT_NO_THROW(optimizer.set_alpha(0.1));
+}
+
+TEST(Execution, LightFormRefusesALayerLeftOutWhileAlphaChanged) {
+  const std::vector<Layer> layers = {{.name = "a", .shape = {1, 1}},
+                                     {.name = "b", .shape = {1, 1}}};
+  for (const bool changes : {false, true}) {
+    const Schedule alpha = changes ? Schedule(0.8, LinearDecay{10}) : Schedule(0.8);
+    Optimizer<double> optimizer(unconstrained_scion(0.1, alpha), layers, {.light = true});
+    double a = 0, b = 0, g = 1, h = 1;
+    const std::vector<Parameter<double>> both = {{{&a, 1, 1}, {&g, 1, 1}},
+                                                 {{&b, 1, 1}, {&h, 1, 1}}};
+    auto one = both;
+    one[1] = Parameter<double>::without_gradient(both[1].weight);
+    optimizer.step(both);
+    optimizer.step(one);
+    if (changes) {
+      const double before = a;
+      expect_invalid([&] { optimizer.step(both); }, {"[Optimizer::step]", "'b'", "light"});
+      EXPECT_EQ(a, before);
+      EXPECT_NO_THROW(optimizer.step(one));
+    } else {
+      EXPECT_NO_THROW(optimizer.step(both));
+    }
+  }
+}
+
 TEST(Execution, ResultsAreBitIdenticalForAnyNumberOfThreads) {
   const std::vector<Layer> layers = {
       {.name = "big", .shape = {.rows = 700, .cols = 400}, .norm = Sign{}},
@@ -525,7 +568,7 @@ TEST(AllOrNothing, AUsersNormThatThrows) {
             model.optimizer.step(model.parameters());
             ADD_FAILURE() << "no exception";
           } catch (const std::runtime_error& error) {
-            EXPECT_STREQ(error.what(), text);
+            EXPECT_EQ(error.what(), std::string("[Optimizer] layer 'moody': ") + text);
           }
           EXPECT_THROW(model.optimizer.prepare(model.parameters()), std::runtime_error);
           model.optimizer.abandon();
@@ -681,6 +724,51 @@ TEST(OptimizerErrors, NameMemoryThatIsShared) {
   expect(external, b, h, d, {"momentum of 'a'", "momentum of 'b'"});
   expect({.light = true}, b, g, e, {"gradient of 'a'", "gradient of 'b'"});
   expect({.overwrite_gradients = true}, b, b, e, {"weight of 'b'", "gradient of 'b'"});
+}
+
+TEST(OptimizerErrors, NameMemoryThatOverlapsInPart) {
+  const std::vector<Layer> layers = {{.name = "a", .shape = {.rows = 3, .cols = 2}},
+                                     {.name = "b", .shape = {.rows = 3, .cols = 2}}};
+  std::vector<double> w(20, 1.0), g(20, 1.0);
+  const auto step = [&](MatrixView<double> a, MatrixView<double> b) {
+    Optimizer<double>(unconstrained_scion(0.1, 1), layers)
+        .step(std::vector<Parameter<double>>{{a, {g.data(), 3, 2}}, {b, {g.data() + 6, 3, 2}}});
+  };
+  EXPECT_NO_THROW(step({w.data(), 3, 2}, {w.data() + 6, 3, 2}));
+  EXPECT_NO_THROW(step({w.data(), 3, 2, 4}, {w.data() + 2, 3, 2, 4}));  // columns side by side
+  for (const auto& [a, b] : {std::pair(MatrixView(w.data(), 3, 2), MatrixView(w.data() + 5, 3, 2)),
+                             {{w.data(), 3, 2, 4}, {w.data() + 1, 3, 2, 4}},
+                             {{w.data(), 3, 2, 6}, {w.data() + 8, 3, 2, 2}}}) {
+    expect_invalid([&] { step(a, b); }, {"[Optimizer::step]", "'a'", "'b'", "share memory"});
+    expect_invalid([&] { step(b, a); }, {"[Optimizer::step]", "'a'", "'b'", "share memory"});
+  }
+  EXPECT_EQ(w[19], 1.0);
+}
+
+// A norm that fails as it is told to.
+template <class Error>
+struct Failing final : NormOracle {
+  using NormOracle::lmo;
+  void lmo(ConstMatrixView<double>, MatrixView<double>) const override {
+    throw Error("[Failing] no luck");
+  }
+};
+struct OwnError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+TEST(OptimizerErrors, OfAUsersNormNameTheLayer) {
+  const auto expect = [&]<class Error>(const std::vector<std::string>& parts, Error*) {
+    const std::vector<Layer> layers = {
+        {.name = "good", .shape = {2, 2}},
+        {.name = "mine", .shape = {2, 2}, .norm = Custom{std::make_shared<Failing<Error>>()}}};
+    Net net(layers);
+    Optimizer<double> optimizer(unconstrained_scion(0.1, 1), layers);
+    expect_error<Error>([&] { optimizer.step(net.parameters()); }, parts);
+  };
+  expect({"[Optimizer]", "layer 'mine'", "no luck"}, static_cast<std::invalid_argument*>(nullptr));
+  expect({"[Optimizer]", "layer 'mine'", "no luck"}, static_cast<std::runtime_error*>(nullptr));
+  expect({"[Failing] no luck"}, static_cast<OwnError*>(nullptr));
 }
 
 // Momenta of the caller's are not the optimizer's to trust.
@@ -1020,11 +1108,10 @@ TEST(OptimizerErrors, NameLayerValueAndWhatIsAllowed) {
   expect_invalid([&] { optimizer.step(parameters); }, {"[Optimizer::step]", "weight", "null"});
   EXPECT_EQ(optimizer.steps_taken(), 0);
 
-  // The average of step k needs alpha at k; in light form it is scaled for k + 1 already.
   const Method decaying = unconstrained_scion(0.1, Schedule(1, LinearDecay{2}));
   for (const bool light : {false, true}) {
     Opt ends(decaying, layers, {.light = light});
-    for (int k = 0; k < (light ? 1 : 2); ++k) ends.step(net.parameters());
+    for (int k = 0; k < 2; ++k) ends.step(net.parameters());
     expect_invalid([&] { ends.step(net.parameters()); }, {"[Optimizer::step]", "alpha", "linear"});
   }
 }
