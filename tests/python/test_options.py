@@ -240,6 +240,37 @@ def test_a_step_beyond_the_type_s_numbers_touches_nothing(types, backend, norm, 
         assert torch.equal(p, weight) and torch.equal(optimizer.state[p]["momentum"], momentum)
 
 
+@pytest.mark.parametrize("nonfinite", ["error", "skip"])
+@pytest.mark.parametrize("dtype, largest", [(torch.float16, 65504.0), (torch.bfloat16, 3.3895e38)])
+def test_weights_beyond_16_bits_touch_nothing(dtype, largest, nonfinite):
+    """A step longer than the type's numbers, and one that fits but leads out of them; back toward 0 it is taken."""
+    for start, radius, sign in ((0.0, 1.5, 1), (0.9, 0.5, -1), (0.9, 0.5, 1)):
+        p = nn.Parameter(torch.full((4, 4), start * largest, dtype=dtype))
+        weight = p.detach().clone()
+        optimizer = Scion([p], lr=1.0, alpha=1.0, norm="sign(unit)", radius=radius * largest, nonfinite=nonfinite)
+        p.grad = torch.full_like(p, sign)
+        if start > 0 and sign > 0:
+            optimizer.step()
+            assert torch.allclose(p.double(), torch.full((4, 4), 0.4 * largest).double(), rtol=0.02)
+            continue
+        if nonfinite == "error":
+            with pytest.raises(NonFiniteError, match="beyond the numbers of its type"):
+                optimizer.step()
+        else:
+            optimizer.step()
+            assert optimizer.report.skipped
+        assert torch.equal(p, weight) and not optimizer.state.get(p)
+    p = nn.Parameter(torch.zeros(4, 4, dtype=torch.float16))
+    optimizer = Scion([p], lr=1e5, alpha=1.0, norm="spectral", nonfinite=nonfinite)
+    p.grad = torch.eye(4).half()
+    if nonfinite == "error":
+        with pytest.raises(NonFiniteError, match="long, beyond the numbers"):
+            optimizer.step()
+    else:
+        optimizer.step()
+    assert not p.any()
+
+
 @pytest.mark.parametrize("rule", [False, True])
 @pytest.mark.parametrize("types", PARTS)
 def test_an_s_or_a_step_that_overflows_touches_nothing(types, rule):
