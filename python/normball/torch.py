@@ -398,7 +398,8 @@ _ROUTING = ("norm", "role", "radius", "split", "batch", "rules", "radii")
 
 
 def initialize_(target: Union[NormBall, nn.Module], seed: int = 0, **options: Any) -> None:
-    """Puts the weights on the spheres of their norms in place: ||W|| = radius. Biases are 0; gains and other vectors stay.
+    """Puts the weights on the spheres of their norms in place: ||W|| = radius. Biases are 0; gains, other vectors and
+    frozen parameters (without requires_grad) stay.
 
     The optimizer's norms and radii, or those that it would choose for a module with these options: ``radii``, ``rules``,
     ``norm``, ``role``, ``radius``, ``split``, ``batch``. A module's buffers, and what an optimizer does not have, stay.
@@ -419,7 +420,8 @@ def initialize_(target: Union[NormBall, nn.Module], seed: int = 0, **options: An
 def scale_into_balls_(optimizer: NormBall) -> float:
     """Scales every weight outside its ball to its sphere, in place; the product norm max ||W|| / radius before.
 
-    For weights that start outside, where a clipped step of a constrained method cannot move them.
+    For weights that start outside, where a clipped step of a constrained method cannot move them. Frozen parameters
+    (without requires_grad) stay and do not count.
     """
     if not isinstance(optimizer, NormBall):
         raise ValueError(f"[scale_into_balls_] takes an optimizer of normball.torch, got {type(optimizer).__name__}")
