@@ -18,8 +18,9 @@ def _module_type(module: nn.Module) -> str:
 def named_groups(model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
     """One parameter group with all of the model's parameters, their names and what their modules say they are.
 
-    Tied weights appear once, under their first name, and rules on their other names reach them; a tied embedding counts as the output head it also is. The prefix
-    tells several models of one optimizer apart: "encoder" makes "encoder.weight" of "weight".
+    Tied weights appear once, under their first name, and rules on their other names reach them; a tied embedding counts
+    as the output head it also is. The prefix tells several models of one optimizer apart: "encoder" makes
+    "encoder.weight" of "weight".
 
     >>> optimizer = ClippedScion(named_groups(model), lr=1e-3, alpha=0.1, rho=100)
     """
