@@ -53,7 +53,10 @@ class HeadFinder {
     has_head_ |= kind == Kind::Output || kind == Kind::Tied;
     if (kind == Kind::Gain && n.size() == 1) takers_.push_back(n[0]);
     if (n.size() < 2) return;
-    if (kind == Kind::Embedding || kind == Kind::Position) takers_.push_back(n.back());
+    // A tied embedding takes what its width is, as the head that it also is.
+    if (kind == Kind::Embedding || kind == Kind::Position || kind == Kind::Tied) {
+      takers_.push_back(n.back());
+    }
     const bool matrix = kind == Kind::Linear || kind == Kind::Unknown || kind == Kind::Hidden;
     const bool conv = kind == Kind::Conv || kind == Kind::Depthwise || kind == Kind::ConvTranspose;
     if (!matrix && !conv) return;
@@ -160,7 +163,7 @@ class HeadFinder {
   }
 
   std::vector<Matrix> matrices_;
-  std::vector<Index> takers_;  // the widths of normalizations and embeddings
+  std::vector<Index> takers_;  // the widths of normalizations and embeddings, tied or not
   bool has_head_ = false;
 };
 

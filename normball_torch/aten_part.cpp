@@ -29,6 +29,19 @@ std::vector<double> to_host(const std::vector<Tensor>& scalars) {
   return values;
 }
 
+double largest_of(const Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case ::torch::kFloat64:
+      return std::numeric_limits<double>::max();
+    case ::torch::kFloat16:
+      return std::numeric_limits<c10::Half>::max();
+    case ::torch::kBFloat16:
+      return std::numeric_limits<c10::BFloat16>::max();
+    default:
+      return std::numeric_limits<float>::max();
+  }
+}
+
 // A matrix of a member during a step.
 struct Piece {
   size_t layer;
@@ -92,14 +105,12 @@ class AtenPart final : public Part {
   void check(double eta) const override {
     for (const auto& piece : pieces_) {
       const double length = report_.gamma * eta * piece.member->lr_factor * piece.unit();
-      const double most = piece.weight.scalar_type() == ::torch::kFloat64
-                              ? std::numeric_limits<double>::max()
-                              : std::numeric_limits<float>::max();
-      if (length <= most) continue;
+      if (length <= largest_of(piece.member->tensor)) continue;
       normball::detail::invalid("NormBall::step", "the step of '", piece.member->route->name,
                                 "' is ", length, " long, beyond the numbers of its type: lower ",
                                 "the lr or the radius");
     }
+    check_narrow(eta);
   }
 
   void apply(double eta) override {
@@ -124,6 +135,29 @@ class AtenPart final : public Part {
   }
 
  private:
+  // Steps that fit may add up to weights that do not, where those are stored in fewer bits than
+  // they are computed in.
+  void check_narrow(double eta) const {
+    std::vector<const Piece*> narrow;
+    std::vector<Tensor> sizes;
+    for (const auto& piece : pieces_) {
+      if (piece.weight.scalar_type() == piece.member->tensor.scalar_type()) continue;
+      const double step = report_.gamma * eta * piece.member->lr_factor;
+      const Tensor kept = method_.constrained ? piece.weight * (1 - step) : piece.weight;
+      narrow.push_back(&piece);
+      sizes.push_back(::torch::add(kept, piece.u, -step * piece.unit()).abs().max());
+    }
+    const auto values = to_host(sizes);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double most = largest_of(narrow[i]->member->tensor);
+      if (values[i] <= most) continue;
+      normball::detail::invalid("NormBall::step", "the step takes '",
+                                narrow[i]->member->route->name, "' to ", values[i],
+                                ", beyond the numbers of its type, which end at ", most,
+                                ": lower the lr or the radius, or keep the weights in float32");
+    }
+  }
+
   std::vector<Tensor> find_gradients() const {
     std::vector<Tensor> gradients;
     for (const auto& member : members_) {

@@ -13,6 +13,7 @@ void NormBall::save(::torch::serialize::OutputArchive& archive) const {
   }
   ::torch::optim::serialize<NormBallParamState, NormBallOptions>(archive, *this);
   archive.write("steps", ::torch::IValue(steps_));
+  archive.write("method", ::torch::IValue(method_));
   archive.write("first_lrs", ::torch::IValue(first_lrs_));
 }
 
@@ -26,6 +27,12 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
       steps.toInt() > max_steps) {
     normball::detail::invalid(here, "this file has no count of steps: it is not the state of an ",
                               "optimizer of this library, but perhaps of another or of a model");
+  }
+  ::torch::IValue method;  // files of before have none
+  if (archive.try_read("method", method) && method.isString() && method.toStringRef() != method_) {
+    normball::detail::invalid(here, "this file is of the method '", method.toStringRef(),
+                              "', this optimizer is '", method_,
+                              "': make one of the file's method");
   }
   std::vector<NormBallOptions> options;
   for (size_t g = 0; g < param_groups_.size(); ++g) options.push_back(group_options(g));

@@ -59,7 +59,8 @@ class NormBall : public ::torch::optim::Optimizer {
   // radii, biases 0. Gains, vectors that are no biases, and frozen parameters stay.
   void initialize(uint64_t seed = 0);
   // Scales every weight outside of its ball back to the sphere: for constrained methods, which may
-  // stand still outside. Returns the product norm before, max ‖W_l‖ / r_l.
+  // stand still outside. Frozen parameters stay. Returns the product norm of the others before,
+  // max ‖W_l‖ / r_l.
   double scale_into_balls();
 
  private:

@@ -49,6 +49,7 @@ double NormBall::scale_into_balls() {
   double largest = 0;
   Edits edits;
   plan().for_each_member([&](const Member& member) {
+    if (!member.tensor.requires_grad()) return;
     const Route& route = *member.route;
     const Tensor values = edits.copy(member);
     if (!values.isfinite().all().item<bool>()) {

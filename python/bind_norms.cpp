@@ -32,6 +32,9 @@ Norm norm_from(const std::string& text, const std::optional<std::string>& solver
     detail::invalid("norm", "only the spectral norm has a solver; '", text, "' with solver '",
                     *solver, "'");
   }
+  if (text.find("solver") != std::string::npos) {
+    detail::invalid("norm", "'", text, "' names its solver; leave out the other, '", *solver, "'");
+  }
   spectral->solver = parse_polar_solver(*solver);
   return norm;
 }

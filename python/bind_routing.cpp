@@ -12,9 +12,18 @@ namespace py = pybind11;
 
 using Text = std::optional<std::string>;
 
-// By name, or an object with lmo(d); a class is made without arguments.
-Norm norm_of(const py::object& norm) {
-  if (py::isinstance<py::str>(norm)) return parse_norm(norm.cast<std::string>());
+// By name, or an object with lmo(d); a class is made without arguments. A spectral norm that does
+// not name its solver has the optimizer's.
+Norm norm_of(const py::object& norm, const std::string& solver) {
+  if (py::isinstance<py::str>(norm)) {
+    const auto text = norm.cast<std::string>();
+    Norm parsed = parse_norm(text);
+    auto* const spectral = std::get_if<Spectral>(&parsed);
+    if (spectral != nullptr && text.find("solver") == std::string::npos) {
+      spectral->solver = parse_polar_solver(solver);
+    }
+    return parsed;
+  }
   if (!py::hasattr(norm, "lmo")) throw py::type_error("norm must be a name or have lmo(d)");
   return Custom{std::make_shared<PythonNorm>(PyType_Check(norm.ptr()) != 0 ? norm() : norm)};
 }
@@ -27,9 +36,10 @@ py::object python_norm(const Route& route) {
 }
 
 Assignment assignment(const py::object& norm, const Text& role, std::optional<double> radius,
-                      const Text& split, std::optional<int> batch, std::optional<double> lr) {
+                      const Text& split, std::optional<int> batch, std::optional<double> lr,
+                      const std::string& solver) {
   Assignment result{.radius = radius, .batch = batch, .lr = lr};
-  if (!norm.is_none()) result.norm = norm_of(norm);
+  if (!norm.is_none()) result.norm = norm_of(norm, solver);
   if (role) result.role = parse_role(*role);
   if (split) result.split = parse_split(*split);
   return result;
@@ -103,8 +113,8 @@ void bind_routing(py::module_& module) {
   py::class_<Assignment>(module, "Assignment")
       .def(py::init(&assignment), py::kw_only(), py::arg("norm") = py::none(),
            py::arg("role") = py::none(), py::arg("radius") = py::none(),
-           py::arg("split") = py::none(), py::arg("batch") = py::none(),
-           py::arg("lr") = py::none());
+           py::arg("split") = py::none(), py::arg("batch") = py::none(), py::arg("lr") = py::none(),
+           py::arg("solver") = "exact");
   py::class_<ParameterInfo>(module, "ParameterInfo")
       .def(py::init(&parameter_info), py::arg("name"), py::arg("dimensions"), py::kw_only(),
            py::arg("kind") = "unknown", py::arg("identity") = 0, py::arg("requires_grad") = true,

@@ -435,6 +435,11 @@ TEST(RoutingHeads, AreFoundByNameOrderAndWidth) {
                         linear("h.0.up.weight", 64, 16), linear("h.0.down.weight", 16, 64)};
   EXPECT_EQ(norms_of(stream).at("wte.weight"), "sign");
   EXPECT_EQ(norms_of(stream).at("h.0.down.weight"), "spectral");
+  // A tied head takes the output of the layer before it, whatever that is called.
+  for (const std::string name : {"fc.weight", "out.weight", "policy.weight", "value.weight"}) {
+    const Infos tied = {info("wte.weight", {20, 8}, Kind::Tied), linear(name, 8, 8)};
+    EXPECT_EQ(norms_of(tied), (Table{{"wte.weight", "sign"}, {name, "spectral"}}));
+  }
 }
 
 ModuleParameter held(std::string name, std::vector<std::string> types,

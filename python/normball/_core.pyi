@@ -64,7 +64,8 @@ def method_names() -> List[str]: ...
 
 class Assignment:
     def __init__(self, *, norm: Any = ..., role: Optional[str] = ..., radius: Optional[float] = ...,
-                 split: Optional[str] = ..., batch: Optional[int] = ..., lr: Optional[float] = ...) -> None: ...
+                 split: Optional[str] = ..., batch: Optional[int] = ..., lr: Optional[float] = ...,
+                 solver: str = ...) -> None: ...
 
 class ParameterInfo:
     def __init__(self, name: str, dimensions: Sequence[int], *, kind: str = ..., identity: int = ...,

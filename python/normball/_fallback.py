@@ -91,6 +91,7 @@ class _Layer:
     python_norm: Optional[PythonNorm] = None
     pairing: Optional[torch.Tensor] = None  # <d, u> of a user's norm
     unit: float = 0.0  # u times this is -r lmo(d)
+    largest: float = 0.0  # of the parameter's own type, which may be narrower than w's
 
     def norm(self, x: torch.Tensor, needed: bool) -> torch.Tensor:
         """||x|| / r; of a user's norm that cannot say it, NaN unless it is needed."""
@@ -241,7 +242,8 @@ class FallbackPart:
             u, dual = direction(geometry, solver, d) if python_norm is None else python_norm.direction(d)
             self._duals.append(dual * (scale * route.radius))
             pairing = None if python_norm is None else _pairing(d, u)
-            layers.append(_Layer(block.name, lr, route.radius, geometry, scale, d, w, u, python_norm, pairing))
+            layers.append(_Layer(block.name, lr, route.radius, geometry, scale, d, w, u, python_norm, pairing,
+                                 largest=torch.finfo(parameter.dtype).max))
         return layers
 
     def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lrs: Sequence[float],
@@ -292,9 +294,20 @@ class FallbackPart:
         """Raises ValueError for an eta that apply() could not do."""
         for layer in self._live:
             length = eta / self._method.rho * layer.lr * layer.unit
-            if not length <= torch.finfo(layer.w.dtype).max:
+            if not length <= layer.largest:
                 raise ValueError(f"the step of '{layer.name}' is {length:.6g} long, beyond the numbers of its type: lower the "
                                  f"lr or the radius")
+        # Steps that fit may add up to weights that do not, where those are stored in fewer bits than they are computed in.
+        narrow = [layer for layer in self._live if layer.largest < torch.finfo(layer.w.dtype).max]
+        for layer, size in zip(narrow, _numbers([self._stepped(layer, eta).abs().max().double() for layer in narrow])):
+            if size > layer.largest:
+                raise ValueError(f"the step takes '{layer.name}' to {size:.6g}, beyond the numbers of its type, which end at "
+                                 f"{layer.largest:.6g}: lower the lr or the radius, or keep the weights in float32")
+
+    def _stepped(self, layer: _Layer, eta: float) -> torch.Tensor:
+        """W - gamma eta v"""
+        own = eta / self._method.rho * layer.lr
+        return torch.add(layer.w * (1 - own) if self._method.constrained else layer.w, layer.u, alpha=-own * layer.unit)
 
     def apply(self, eta: float) -> None:
         """d <- alpha g + (1 - alpha) d, W <- W - gamma eta v"""

@@ -12,6 +12,11 @@ from ._fallback import measured
 from ._native import Entry
 
 
+def _is_frozen(parameter: torch.Tensor) -> bool:
+    """A bare tensor is not: its gradient is the user's."""
+    return isinstance(parameter, torch.nn.Parameter) and not parameter.requires_grad
+
+
 def _of_python_norm(where: str, entry: Entry, shape: Sequence[int], random: np.random.Generator) -> torch.Tensor:
     """A Gaussian, scaled to its length in the user's norm."""
     norm = entry.route.python_norm
@@ -49,6 +54,8 @@ def initialize_entries(where: str, entries: Sequence[Entry], seed: Any) -> None:
     for entry, own in zip(entries, seeds):
         kind = entry.route.kind
         _gate.check_memory(where, entry.route.name, entry.parameter)
+        if _is_frozen(entry.parameter):
+            continue
         # A vector that is no bias is a gain, or may be one, and a gain of 0 would silence its layer.
         if kind == "bias" or (entry.parameter.dim() > 1 and kind != "norm"):
             drawn.append((entry.parameter, _drawn(where, entry, own)))
@@ -63,6 +70,7 @@ def product_norm(entries: Sequence[Entry]) -> float:
 
 @torch.no_grad()
 def scale_into_balls(where: str, entries: Sequence[Entry]) -> float:
+    entries = [entry for entry in entries if not _is_frozen(entry.parameter)]
     largest = product_norm(entries)
     if not math.isfinite(largest):
         raise ValueError(f"[{where}] the weights have an entry that is not finite")

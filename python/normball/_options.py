@@ -18,6 +18,8 @@ NUMBERS = ("alpha", "rho", "l0", "l1", "short_step")
 OWN = ("lr", "first_lr", "norm", "role", "radius", "split", "batch")
 # One for each parameter, where the user or a module gave them.
 DESCRIBING = ("param_names", "kinds")
+# {another name of a tied weight: its name in param_names}
+ALIASES = "aliases"
 # What torch and its schedulers keep in groups.
 _TORCH_S = ("params", "name", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum", "swa_lr")
 _NOT_HERE = {
@@ -92,7 +94,8 @@ def check_shared(where: str, options: Mapping[str, Any]) -> _core.Method:
     for role, radius in mapping(where, "radii", options["radii"], "{'hidden': 50}").items():
         if not isinstance(role, str):
             raise ValueError(f"[{where}] the key of a radius in radii is a role such as 'hidden' or 'output', got {role!r}")
-        number(where, f"the radius of the role '{role}'", radius)
+        if not 0 < number(where, f"the radius of the role '{role}'", radius) < math.inf:
+            raise ValueError(f"[{where}] the radius of the role '{role}' must be positive and finite, got {radius!r}")
     example = "{'*.qkv.weight': {'split': 3}}"
     for pattern, then in mapping(where, "rules", options["rules"], example).items():
         if not isinstance(pattern, str):
@@ -172,10 +175,12 @@ def _norm(where: str, what: str, value: Any) -> Any:
 _READERS = {"norm": _norm, "role": name, "radius": number, "split": _split, "batch": _batch, "lr": number}
 
 
-def assignment(where: str, whose: str, given: Mapping[str, Any], keys: Sequence[str] = ASSIGNED) -> _core.Assignment:
-    """What a group or, with the keys RULED, a rule says about its parameters."""
+def assignment(where: str, whose: str, given: Mapping[str, Any], keys: Sequence[str] = ASSIGNED,
+               solver: str = "exact") -> _core.Assignment:
+    """What a group or, with the keys RULED, a rule says about its parameters; the solver of its norm, unless that names one."""
     said = {key: given[key] for key in keys if given.get(key) is not None}
-    return _core.Assignment(**{key: _READERS[key](where, f"the {key} of {whose}", value) for key, value in said.items()})
+    return _core.Assignment(**{key: _READERS[key](where, f"the {key} of {whose}", value) for key, value in said.items()},
+                            solver=solver)
 
 
 def _is_pair(value: Any) -> bool:
@@ -240,6 +245,10 @@ def names_of(where: str, groups: Sequence[Mapping[str, Any]], first: int = 0) ->
             if key in group and len(group[key]) != len(group["params"]):
                 raise ValueError(f"[{where}] group {index} has {len(group['params'])} params but {len(group[key])} {key}; "
                                  f"add parameters with add_param_group, and remove a parameter with its entry in {key}")
+        aliases = group.get(ALIASES, {})
+        if not (isinstance(aliases, Mapping) and all(isinstance(each, str) for pair in aliases.items() for each in pair)):
+            raise ValueError(f"[{where}] the aliases of group {index} must be a dict of names such as {{'lm_head.weight': "
+                             f"'wte.weight'}}, got {aliases!r}")
         names = list(group.get("param_names") or default_names(group, index))
         if not taken.isdisjoint(names):
             names = [f"group{index}.{each}" for each in names]
@@ -265,7 +274,7 @@ def check_order(where: str, before: Mapping[int, Any], now: Mapping[int, Any]) -
 
 
 def _check_keys(where: str, group: Mapping[str, Any]) -> None:
-    known = SHARED + OWN + DESCRIBING + ("names",)
+    known = SHARED + OWN + DESCRIBING + (ALIASES, "names")
     for key, value in group.items():
         if key in known + _TORCH_S or (key == "differentiable" and not value):
             continue
@@ -310,12 +319,12 @@ def check_agreement(where: str, groups: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_not_overridden(where: str, method: _core.Method, group: Mapping[str, Any], index: int) -> None:
-    """Some methods are a choice of norm: gd, clipped_sign, ..."""
-    taken: List[str] = []
+    """Some methods are a choice of norm, as gd and clipped_sign, or of radius."""
+    taken: List[Tuple[str, str]] = []
     if method.norm is not None:
-        taken += [key for key in ("norm", "role") if group.get(key) not in (None, "auto")]
-    if method.radius is not None:
-        taken += [key for key in ("radius",) if group.get(key) is not None]
-    if taken:
-        raise ValueError(f"[{where}] the method '{method.name}' sets every norm and radius itself; group {index} must "
-                         f"not give {taken[0]}={group[taken[0]]!r}")
+        taken += [("norm", key) for key in ("norm", "role") if group.get(key) not in (None, "auto")]
+    if method.radius is not None and group.get("radius") is not None:
+        taken.append(("radius", "radius"))
+    for what, key in taken:
+        raise ValueError(f"[{where}] the method '{method.name}' sets every {what} itself; group {index} must not give "
+                         f"{key}={group[key]!r}")

@@ -18,8 +18,9 @@ def _module_type(module: nn.Module) -> str:
 def named_groups(model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
     """One parameter group with all of the model's parameters, their names and what their modules say they are.
 
-    Tied weights appear once, under their first name; a tied embedding counts as the output head it also is. The prefix
-    tells several models of one optimizer apart: "encoder" makes "encoder.weight" of "weight".
+    Tied weights appear once, under their first name, and rules on their other names reach them; a tied embedding counts
+    as the output head it also is. The prefix tells several models of one optimizer apart: "encoder" makes
+    "encoder.weight" of "weight".
 
     >>> optimizer = ClippedScion(named_groups(model), lr=1e-3, alpha=0.1, rho=100)
     """
@@ -48,8 +49,10 @@ def module_groups(where: str, model: nn.Module, prefix: str = "") -> List[Dict[s
     kinds = _core.kinds_of(held)
     kept = [i for i, kind in enumerate(kinds) if kind != "alias"]
     start = f"{prefix}." if prefix else ""
-    return [{"params": [params[i] for i in kept], "param_names": [start + held[i][0] for i in kept],
-             "kinds": [kinds[i] for i in kept]}]
+    first = {id(params[i]): start + held[i][0] for i in kept}
+    group = {"params": [params[i] for i in kept], "param_names": list(first.values()), "kinds": [kinds[i] for i in kept]}
+    aliases = {start + held[i][0]: first[id(params[i])] for i, kind in enumerate(kinds) if kind == "alias"}
+    return [{**group, "aliases": aliases} if aliases else group]
 
 
 def _info(name: str, kind: str, parameter: torch.Tensor, given: _core.Assignment) -> _core.ParameterInfo:
@@ -75,17 +78,26 @@ def route_groups(where: str, method: _core.Method, groups: Sequence[Mapping[str,
                  grad_clip: float = 0.0) -> _core.Routing:
     """The routes of all parameters, group by group."""
     infos = []
+    aliases = []  # last, since routes have the order of the groups' parameters
     for index, (group, names) in enumerate(zip(groups, _options.names_of(where, groups))):
         _options.check_not_overridden(where, method, group, index)
         given = {key: group[key] for key in _options.ASSIGNED}
         if given["norm"] == "auto":  # says nothing
             given["norm"] = None
-        said = _options.assignment(where, f"group {index}", given)
+        said = _options.assignment(where, f"group {index}", given, solver=group["solver"])
         kinds = group.get("kinds") or ["unknown"] * len(names)
         for name, kind, parameter in zip(names, kinds, group["params"]):
             infos.append(_info(name, kind, parameter, said))
+        own = {given: (name, p) for given, name, p in zip(group.get("param_names") or (), names, group["params"])}
+        for alias, of in group.get("aliases", {}).items():
+            if of in own and own[of][1].numel() > 0:  # its parameter may have left the group
+                name, parameter = own[of]
+                alias = name[:len(name) - len(of)] + alias
+                aliases.append((alias, _info(alias, "alias", parameter, said)))
+    taken = {name for names in _options.names_of(where, groups) for name in names}
+    infos += [info for alias, info in aliases if alias not in taken]
     shared = groups[0]
-    rules = [(pattern, _options.assignment(where, f"the rule '{pattern}'", then, _options.RULED))
+    rules = [(pattern, _options.assignment(where, f"the rule '{pattern}'", then, _options.RULED, shared["solver"]))
              for pattern, then in shared["rules"].items()]
     routing = _core.route(infos, rules=rules, radii=shared["radii"], solver=shared["solver"], grad_clip=grad_clip,
                           method=method)

@@ -52,9 +52,11 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
             raise ValueError(f"[{where}] the state dict is of the method '{group['method']}', this optimizer is "
                              f"'{own['method']}'; to load it all the same, change 'method', and the options it needs, in "
                              f"the state dict's param_groups")
-        for key in _options.SHARED + _options.OWN + _options.DESCRIBING:
+        for key in _options.SHARED + _options.OWN + _options.DESCRIBING + (_options.ALIASES,):
             if key in own:
                 group.setdefault(key, own[key])
+    _options.names_of(where, groups)
+    _check_same_order(where, groups, own_groups)
     method = _options.check_groups(where, groups)
     for index, group in enumerate(groups):
         _options.check_lr(where, method, group, index)
@@ -69,6 +71,22 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
         state[index] = {key: _Wrapped(value) if key in ("momentum", "basis") else value
                         for key, value in state[index].items()}
     return {**state_dict, "state": state, "param_groups": groups}
+
+
+def _check_same_order(where: str, groups: Sequence[Mapping[str, Any]], own_groups: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses names in another order: state is loaded by place, and would go to other parameters than it is of.
+
+    A name that the other side does not have is a renamed parameter, which torch lets pass, too.
+    """
+    if not all("param_names" in group for group in [*groups, *own_groups]):
+        return
+    saved, own = ([(index, name) for index, group in enumerate(side) for name in group["param_names"]]
+                  for side in (groups, own_groups))
+    known = {name for _, name in own} & {name for _, name in saved}
+    for (index, theirs), (_, ours) in zip(saved, own):
+        if theirs != ours and (theirs in known or ours in known):
+            raise ValueError(f"[{where}] the state dict has '{theirs}' where this optimizer has '{ours}', in group {index}: state "
+                             f"is loaded by place, so both need their parameters in the same order")
 
 
 def load(optimizer: torch.optim.Optimizer, state_dict: Mapping[str, Any], load_in_torch: Callable[[Any], None]) -> None:

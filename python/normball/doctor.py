@@ -72,5 +72,16 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     return 1 if any(line.state == "wrong" for line in lines) else 0
 
 
+def _to_the_end(arguments: Optional[Sequence[str]] = None) -> int:
+    """main() for a reader that may stop early, as head does: that is no error."""
+    try:
+        code = main(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python flushes at exit
+        return 0
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_to_the_end())

@@ -46,7 +46,7 @@ class NormBall(torch.optim.Optimizer):
     Args:
         params: tensors, ``model.named_parameters()``, parameter groups, or a module. Names and modules let
             ``norm="auto"`` see what a parameter is. Group keys: ``params``, ``lr``, ``norm``, ``role``, ``radius``,
-            ``split``, ``batch``, ``param_names``, ``kinds``.
+            ``split``, ``batch``, ``param_names``, ``kinds``, ``aliases``.
         method: see ``method_names()``.
         lr: gamma rho, the longest step relative to the balls. At most 1 where constrained. Not needed by ``"cg"`` and
             ``"adaptive_sd"``, whose steps it scales.
@@ -62,7 +62,7 @@ class NormBall(torch.optim.Optimizer):
         split: cuts matrices, each with a norm of its own: 3 (fused QKV), ``[768, 256, 256]`` rows, ``"columns(12)"``.
         batch: number of leading dimensions that count matrices, such as experts.
         rules: ``{"*.qkv.weight": {"split": 3}}``: what parameters get by the pattern of their names. Later rules win.
-        solver: how the spectral norms that routing chooses find UV^T.
+        solver: how spectral norms that do not name a solver of their own find UV^T.
         maximize: ascend instead. Costs a copy of each gradient.
         nonfinite: ``"error"`` raises NonFiniteError on NaN or infinity in a gradient, ``"skip"`` skips the step.
             Weights and momentum stay as they were either way.
@@ -194,7 +194,7 @@ class NormBall(torch.optim.Optimizer):
     def _take_snapshot(self) -> List[Any]:
         """All that routes and buffers depend on."""
         kept = [key for key in _options.SHARED if key != "step" and key not in _options.NUMBERS]
-        kept += [key for key in _options.OWN + _options.DESCRIBING if key != "lr"]
+        kept += [key for key in _options.OWN + _options.DESCRIBING + (_options.ALIASES,) if key != "lr"]
         return [self._threads()] + [
             ([_options.frozen(group.get(key)) for key in kept],
              [(id(p), p.dtype, p.device, p.shape, p.stride(), p.requires_grad, p.data_ptr()) for p in group["params"]])
@@ -398,7 +398,8 @@ _ROUTING = ("norm", "role", "radius", "split", "batch", "rules", "radii")
 
 
 def initialize_(target: Union[NormBall, nn.Module], seed: int = 0, **options: Any) -> None:
-    """Puts the weights on the spheres of their norms in place: ||W|| = radius. Biases are 0; gains and other vectors stay.
+    """Puts the weights on the spheres of their norms in place: ||W|| = radius. Biases are 0; gains, other vectors and
+    frozen parameters (without requires_grad) stay.
 
     The optimizer's norms and radii, or those that it would choose for a module with these options: ``radii``, ``rules``,
     ``norm``, ``role``, ``radius``, ``split``, ``batch``. A module's buffers, and what an optimizer does not have, stay.
@@ -419,7 +420,8 @@ def initialize_(target: Union[NormBall, nn.Module], seed: int = 0, **options: An
 def scale_into_balls_(optimizer: NormBall) -> float:
     """Scales every weight outside its ball to its sphere, in place; the product norm max ||W|| / radius before.
 
-    For weights that start outside, where a clipped step of a constrained method cannot move them.
+    For weights that start outside, where a clipped step of a constrained method cannot move them. Frozen parameters
+    (without requires_grad) stay and do not count.
     """
     if not isinstance(optimizer, NormBall):
         raise ValueError(f"[scale_into_balls_] takes an optimizer of normball.torch, got {type(optimizer).__name__}")

@@ -42,6 +42,13 @@ def gpt(embedding, tied=False, head=True):
     return model
 
 
+def tied_after_fc():
+    """The layer before a tied head has a name that heads have, too."""
+    model = Net(wte=nn.Embedding(20, 8), fc=nn.Linear(8, 8), lm_head=nn.Linear(8, 20, bias=False))
+    model.lm_head.weight = model.wte.weight
+    return model
+
+
 def lstm():
     return Net(encoder=nn.Embedding(50, 8), rnn=nn.LSTM(8, 12, num_layers=2), decoder=nn.Linear(12, 50))
 
@@ -93,4 +100,5 @@ CASES = {
     "gpt_tied": (lambda: gpt("wte", tied=True), QKV), "gpt_untied": (lambda: gpt("tokens"), QKV),
     "gpt_without_head": (lambda: gpt("tokens", head=False), {}), "lstm": (lstm, {}), "experts": (experts, {}),
     "weight_normed": (weight_normed, {}), "two_heads": (two_heads, {}), "head_first": (head_first, {}),
-    "attention": (attention, {}), "encoder": (encoder, {}), "bag": (bag, {}), "vgg": (vgg, {}), "vit": (vit, {})}
+    "attention": (attention, {}), "encoder": (encoder, {}), "bag": (bag, {}), "vgg": (vgg, {}), "vit": (vit, {}),
+    "tied_after_fc": (tied_after_fc, {})}

@@ -584,3 +584,27 @@ def test_errors_have_a_remedy(call, parts):
         call()
     for part in parts:
         assert part in str(error.value), str(error.value)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_frozen_weights_stay(whole):
+    model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3))
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(1000)
+    for p in model[0].parameters():
+        p.requires_grad_(False)
+    before = [p.detach().clone() for p in model.parameters()]
+    optimizer = ClippedScion(model, **OPTIONS, constrained=True)
+    if whole:
+        initialize_(model)
+    else:
+        initialize_(optimizer)
+    assert [torch.equal(p, old) for p, old in zip(model.parameters(), before)] == [True, True] + 4 * [False]
+    assert scale_into_balls_(optimizer) == pytest.approx(1, rel=1e-4)  # what is frozen does not count
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(2)
+    before = [p.detach().clone() for p in model[0].parameters()]
+    assert scale_into_balls_(optimizer) == pytest.approx(2, rel=1e-4)
+    assert all(torch.equal(p, old) for p, old in zip(model[0].parameters(), before))

@@ -78,3 +78,12 @@ def test_doctor_names_what_is_wrong():
     if _core.core_types_to_compare():
         result = run("-m", "normball.doctor", OPENBLAS_CORETYPE="PRESCOTT", OMP_WAIT_POLICY="passive")
         assert result.returncode == 1 and "-> unset OPENBLAS_CORETYPE" in result.stdout
+
+
+def test_a_reader_that_stops_early():
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run([sys.executable, "-m", "normball.doctor", "--json"], stdout=writer, stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, "OMP_WAIT_POLICY": "passive"}, check=False)
+    os.close(writer)
+    assert (result.stderr, result.returncode) == ("", 0)

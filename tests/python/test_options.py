@@ -65,6 +65,23 @@ def test_every_option_of_a_method_has_an_effect_or_is_refused(method):
     assert "maximize" not in refused
 
 
+def test_a_solver_is_of_every_spectral_norm_without_its_own():
+    found = {}
+    for norm, solver in (("auto", "muon"), ("spectral", "muon"), ("spectral(solver=muon)", "exact"), ("spectral", "exact"),
+                         ("spectral(solver=exact)", "muon"), ("sign", "muon"), ("sign", "exact")):
+        for rule in (False, True):
+            given = dict(rules={"*": dict(norm=norm)}) if rule else dict(norm=norm)
+            found[norm, solver, rule] = steps("unconstrained_scion", solver=solver, **given)
+    for rule in (False, True):
+        muon = found["auto", "muon", False]
+        exact = found["spectral", "exact", False]
+        assert not torch.equal(muon, exact)
+        assert torch.equal(found["spectral", "muon", rule], muon)
+        assert torch.equal(found["spectral(solver=muon)", "exact", rule], muon)
+        assert torch.equal(found["spectral(solver=exact)", "muon", rule], exact)
+        assert torch.equal(found["sign", "muon", rule], found["sign", "exact", rule])
+
+
 @pytest.mark.parametrize("method,form,text", [
     ("gd", "plain", "'gd' has no short_step"), ("ggnc", "norm", "'ggnc' has no short_step"),
     ("unconstrained_scion", "norm", "'unconstrained_scion' has no short_step"),
@@ -86,6 +103,10 @@ def test_short_steps_are_refused_where_there_are_none(method, form, text):
     (lambda p: ClippedScion(p, **OPTIONS, raduis=0.1), TypeError, ["[ClippedScion]", "'raduis'", "'radius'"]),
     (lambda p: NormBall(p, "scion", 0.1, constrained=True), TypeError, ["[NormBall]", "part of a method's name"]),
     (lambda p: ClippedScion(p, **OPTIONS, radii={1: 2}), ValueError, ["[ClippedScion]", "radii", "a role", "got 1"]),
+    (lambda p: ClippedScion(p, **OPTIONS, radii={"onehot": -1}), ValueError, ["[ClippedScion]", "'onehot'", "positive", "-1"]),
+    (lambda p: ClippedScion(p, **OPTIONS, radii={"onehot": 0}), ValueError, ["[ClippedScion]", "'onehot'", "positive", "0"]),
+    (lambda p: NormBall(p, "s3cg", 0.1, **own_options("s3cg"), radius=2.0), ValueError, ["'s3cg'", "every radius", "radius=2.0"]),
+    (lambda p: normball.lmo(np.eye(3), norm="spectral(solver=svd)", solver="muon"), ValueError, ["solver=svd", "'muon'"]),
     (lambda p: named_groups(p), ValueError, ["[named_groups]", "module", "list"]),
     (lambda p: named_groups(nn.Linear(2, 2), prefix=3), ValueError, ["[named_groups]", "prefix", "3"]),
     (lambda p: named_groups(nn.LazyLinear(4)), ValueError, ["[named_groups]", "'weight' has no shape yet"]),
@@ -238,6 +259,37 @@ def test_a_step_beyond_the_type_s_numbers_touches_nothing(types, backend, norm, 
         assert optimizer.report.skipped
     for p, weight, momentum in zip(params, *before):
         assert torch.equal(p, weight) and torch.equal(optimizer.state[p]["momentum"], momentum)
+
+
+@pytest.mark.parametrize("nonfinite", ["error", "skip"])
+@pytest.mark.parametrize("dtype, largest", [(torch.float16, 65504.0), (torch.bfloat16, 3.3895e38)])
+def test_weights_beyond_16_bits_touch_nothing(dtype, largest, nonfinite):
+    """A step longer than the type's numbers, and one that fits but leads out of them; back toward 0 it is taken."""
+    for start, radius, sign in ((0.0, 1.5, 1), (0.9, 0.5, -1), (0.9, 0.5, 1)):
+        p = nn.Parameter(torch.full((4, 4), start * largest, dtype=dtype))
+        weight = p.detach().clone()
+        optimizer = Scion([p], lr=1.0, alpha=1.0, norm="sign(unit)", radius=radius * largest, nonfinite=nonfinite)
+        p.grad = torch.full_like(p, sign)
+        if start > 0 and sign > 0:
+            optimizer.step()
+            assert torch.allclose(p.double(), torch.full((4, 4), 0.4 * largest).double(), rtol=0.02)
+            continue
+        if nonfinite == "error":
+            with pytest.raises(NonFiniteError, match="beyond the numbers of its type"):
+                optimizer.step()
+        else:
+            optimizer.step()
+            assert optimizer.report.skipped
+        assert torch.equal(p, weight) and not optimizer.state.get(p)
+    p = nn.Parameter(torch.zeros(4, 4, dtype=torch.float16))
+    optimizer = Scion([p], lr=1e5, alpha=1.0, norm="spectral", nonfinite=nonfinite)
+    p.grad = torch.eye(4).half()
+    if nonfinite == "error":
+        with pytest.raises(NonFiniteError, match="long, beyond the numbers"):
+            optimizer.step()
+    else:
+        optimizer.step()
+    assert not p.any()
 
 
 @pytest.mark.parametrize("rule", [False, True])

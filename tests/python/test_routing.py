@@ -1,4 +1,5 @@
 """Which norm each parameter of known models gets through the Python front end, and the warnings."""
+import pickle
 from pathlib import Path
 
 import normball
@@ -227,3 +228,29 @@ def test_rules_give_lrs_that_follow_the_schedule():
         ClippedScion([("a", a)], **OPTIONS, rules={"a": dict(lr=-1.0)})
     with pytest.raises(ValueError, match="'a'.*1.5"):
         ClippedScion([("a", a)], **OPTIONS, constrained=True, rules={"a": dict(lr=1.5)})
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_rule_on_any_name_of_a_tied_weight_reaches_it(grouped):
+    model = nn.Module()
+    model.wte, model.lm_head = nn.Embedding(20, 8), nn.Linear(8, 20, bias=False)
+    model.lm_head.weight = model.wte.weight
+    given = named_groups(model, prefix="m") + named_groups(nn.Linear(8, 8), prefix="n") if grouped else model
+    name = "m.lm_head.weight" if grouped else "lm_head.weight"
+    optimizer = ClippedScion(given, **OPTIONS, rules={name: dict(norm="row", radius=7.0)})
+    for each in (optimizer, pickle.loads(pickle.dumps(optimizer))):
+        route = each._routing().routes[0]
+        assert (route.name.endswith("wte.weight"), route.norm, route.radius) == (True, "row", 7.0)
+        assert "lm_head" not in each.explain().replace(f"rule '{name}'", "")
+    weight = model.wte.weight.detach().clone()
+    model.wte.weight.grad = torch.randn(20, 8)
+    optimizer.step()
+    moved = (weight - model.wte.weight.detach()).norm(dim=1)
+    assert torch.allclose(moved, moved[0].expand(20), rtol=1e-4), "the step of the rule's norm has rows of one length"
+    loaded = ClippedScion(given, **OPTIONS, rules={name: dict(norm="row", radius=7.0)})
+    loaded.load_state_dict(optimizer.state_dict())
+    loaded.step()
+    with pytest.raises(ValueError, match="matches no parameter"):
+        ClippedScion(given, **OPTIONS, rules={"lm_haed.weight": dict(norm="row")})
+    with pytest.raises(ValueError, match="aliases of group 0 must be a dict"):
+        ClippedScion([dict(params=[torch.zeros(2, 2)], param_names=["a"], aliases=["b"])], **OPTIONS)

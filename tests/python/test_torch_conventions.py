@@ -165,6 +165,28 @@ def test_names_of_the_dictionary_count_as_in_torch():
     assert named.param_groups[0]["param_names"][0] == "old.0"
 
 
+def test_names_in_another_order_are_refused():
+    """State is loaded by place: the momentum of one parameter must not become another's of the same shape."""
+    def made(order):
+        named = [(f"p{i}", nn.Parameter(torch.full((3, 3), float(i)))) for i in order]
+        for i, (_, p) in zip(order, named):
+            p.grad = torch.full((3, 3), float(i))
+        return ClippedScion(named, lr=0.1, alpha=0.5, rho=1.0)
+
+    saved = made([0, 1, 2])
+    saved.step()
+    for order, first in (([1, 0, 2], "'p0' where this optimizer has 'p1'"), ([0, 2, 1], "'p1' where this optimizer has 'p2'"),
+                         ([0, 3, 1], "'p1' where this optimizer has 'p3'")):
+        other = made(order)
+        with pytest.raises(ValueError, match=first):
+            other.load_state_dict(saved.state_dict())
+        assert not other.state and other.param_groups[0]["param_names"] == [f"p{i}" for i in order]
+    same = made([0, 1, 2])
+    same.load_state_dict(saved.state_dict())
+    assert equal([same.state[p]["momentum"] for p in same.param_groups[0]["params"]],
+                 [saved.state[p]["momentum"] for p in saved.param_groups[0]["params"]])
+
+
 @pytest.mark.parametrize("damage,text", [
     (lambda d: d["param_groups"][0].pop("method"), "of another optimizer"),
     (lambda d: d["param_groups"][0].update(method="lars"), "'lars'"),

@@ -262,6 +262,30 @@ TEST(AllOrNothing, AStepBeyondTheNumbersOfItsType) {
   }
 }
 
+// 16 bits end at 65504: a step that long, and steps that add up to it.
+TEST(AllOrNothing, WeightsBeyondHalfPrecision) {
+  for (const bool constrained : {false, true}) {
+    for (const double start : {0.0, 60000.0}) {
+      Tensor weight = torch::full({4, 4}, start, torch::kHalf).set_requires_grad(true);
+      weight.mutable_grad() = -torch::ones({4, 4}, torch::kHalf);
+      const double radius = start == 0 ? 1e5 : 3e4;
+      const auto given = ScionOptions(1).alpha(1).norm("sign(unit)").radius(radius);
+      Scion optimizer(std::vector<Tensor>{weight}, ScionOptions(given).constrained(constrained));
+      if (constrained && start > 0) {  // drawn into the ball: 60000 - 60000 + 30000
+        optimizer.step();
+        EXPECT_TRUE(weight.eq(radius).all().item<bool>());
+        continue;
+      }
+      const auto before = everything(optimizer);
+      EXPECT_THROW(optimizer.step(), normball::NonFiniteError);
+      EXPECT_TRUE(equal(before, everything(optimizer)));
+      weight.mutable_grad().neg_();  // toward 0 it fits, if the step itself does
+      if (start > 0) optimizer.step();
+      EXPECT_TRUE(weight.eq(start > 0 ? 3e4 : 0).all().item<bool>());
+    }
+  }
+}
+
 // One part alone, whose s overflows.
 TEST(AllOrNothing, AnSThatOverflows) {
   for (const bool aten : {false, true}) {
@@ -635,6 +659,18 @@ TEST(Weights, FarOutsideTheBallAreNamedAndBroughtBack) {
   }
 }
 
+TEST(Weights, FrozenOnesStay) {
+  Tensor frozen = 100 * torch::eye(4, torch::kFloat64), free = parameter({3, 3}, 1);
+  free.detach().mul_(50);
+  const Tensor before = frozen.clone();
+  ClippedScion optimizer({frozen, free}, options().constrained(true));
+  EXPECT_LT(optimizer.scale_into_balls(), 100 * 3);
+  EXPECT_LE(optimizer.scale_into_balls(), 1 + 1e-12);  // of the free one alone
+  EXPECT_TRUE(torch::equal(frozen, before));
+  optimizer.initialize(1);
+  EXPECT_TRUE(torch::equal(frozen, before));
+}
+
 TEST(Checkpoint, FilesOfOthersAreNamed) {
   Tensor a = parameter({4, 3}, 1), b = parameter({4, 3}, 2);
   ClippedScion optimizer(std::vector<Tensor>{a}, options());
@@ -657,6 +693,28 @@ TEST(Checkpoint, FilesOfOthersAreNamed) {
       std::vector<OptimizerParamGroup>{OptimizerParamGroup({a}), OptimizerParamGroup({b})},
       options());
   refused(groups, {"[NormBall::load]", "parameter groups"});
+  Scion scion(std::vector<Tensor>{b}, ScionOptions(0.02).alpha(0.3));
+  scion.step();
+  refused(scion, {"[NormBall::load]", "'unconstrained_scion'", "'unconstrained_clipped_scion'"});
+  ClippedScion constrained(std::vector<Tensor>{b}, options().constrained(true));
+  refused(constrained, {"[NormBall::load]", "'clipped_scion'"});
+}
+
+// Files from before the method was in them.
+TEST(Checkpoint, WithoutAMethodLoads) {
+  Tensor a = parameter({4, 3}, 1), b = parameter({4, 3}, 2);
+  ClippedScion from(std::vector<Tensor>{a}, options()), into(std::vector<Tensor>{b}, options());
+  from.step();
+  torch::serialize::OutputArchive out;
+  torch::optim::serialize<NormBallParamState, NormBallOptions>(out, from);
+  out.write("steps", torch::IValue(from.steps_taken()));
+  std::stringstream stream;
+  out.save_to(stream);
+  torch::serialize::InputArchive in;
+  in.load_from(stream);
+  into.load(in);
+  EXPECT_EQ(into.steps_taken(), 1);
+  EXPECT_EQ(into.state().size(), 1U);
 }
 
 // All of them, whatever a version of LibTorch stores.

@@ -97,6 +97,16 @@ Model gpt(const std::string& embedding, bool tied, bool head = true) {
   return model;
 }
 
+// The layer before a tied head has a name that heads have, too.
+Model tied_after_fc() {
+  nn::Embedding tokens(20, 8);
+  const auto model = net();
+  model->child("wte", tokens)
+      .child("fc", linear(8, 8))
+      .child("lm_head", std::make_shared<TiedLinear>(tokens->weight));
+  return model;
+}
+
 Model lstm() {
   const auto model = net();
   model->child("encoder", nn::Embedding(50, 8))
@@ -200,7 +210,8 @@ const std::map<std::string, Case>& cases() {
       {"encoder", {encoder}},
       {"bag", {bag}},
       {"vgg", {vgg}},
-      {"vit", {vit}}};
+      {"vit", {vit}},
+      {"tied_after_fc", {tied_after_fc}}};
   return all;
 }
 
