@@ -53,6 +53,15 @@ double quota(const std::optional<std::string>& text) {
   return std::numeric_limits<double>::infinity();
 }
 
+// Whether a list such as "cpu,cpuacct" has the name.
+bool has_name(const std::string& list, const std::string& name) {
+  std::istringstream names(list);
+  for (std::string one; std::getline(names, one, ',');) {
+    if (one == name) return true;
+  }
+  return false;
+}
+
 // A group and all above it: each limits what is below. A container may see its host's path and
 // only the root of its own.
 double least_quota(std::string path, const std::function<double(const std::string&)>& quota_at) {
@@ -136,12 +145,13 @@ double cgroup_cpus(const ReadFile& read) {
       least = std::min(least, least_quota(path, [&](const std::string& at) {
                          return quota(read("/sys/fs/cgroup" + at + "/cpu.max"));
                        }));
-    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
+    } else if (has_name(controllers, "cpu")) {
       least = std::min(least, least_quota(path, [&](const std::string& at) {
                          const std::string group = "/sys/fs/cgroup/" + controllers + at;
-                         const auto granted = read(group + "/cpu.cfs_quota_us"),
-                                    period = read(group + "/cpu.cfs_period_us");
-                         return quota(granted.value_or("") + " " + period.value_or(""));
+                         std::string text = read(group + "/cpu.cfs_quota_us").value_or("");
+                         text += ' ';
+                         text += read(group + "/cpu.cfs_period_us").value_or("");
+                         return quota(text);
                        }));
     }
   }
