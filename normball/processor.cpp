@@ -147,7 +147,8 @@ double cgroup_cpus(const ReadFile& read) {
                        }));
     } else if (has_name(controllers, "cpu")) {
       least = std::min(least, least_quota(path, [&](const std::string& at) {
-                         const std::string group = "/sys/fs/cgroup/" + controllers + at;
+                         std::string group = "/sys/fs/cgroup/";
+                         group.append(controllers).append(at);
                          std::string text = read(group + "/cpu.cfs_quota_us").value_or("");
                          text += ' ';
                          text += read(group + "/cpu.cfs_period_us").value_or("");
