@@ -221,10 +221,10 @@ void add_bench_command(CLI::App& app) {
   no_pass->excludes(norm);
   no_step->excludes(model)->excludes(light);
   bench->add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
-      ->check(number_in({.low = 0, .high = 4096}))
+      ->check(integer_in(0, 4096))
       ->capture_default_str();
   auto* rounds = bench->add_option("--rounds", options->rounds, "Timings, of which the best counts")
-                     ->check(number_in({.low = 1, .high = 1e6}))
+                     ->check(integer_in(1, 1'000'000))
                      ->capture_default_str();
   auto* json_file =
       bench->add_option("--json", options->json_file, "Also write the results to this file");

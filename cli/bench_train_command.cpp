@@ -155,10 +155,10 @@ void add_bench_train_command(CLI::App& bench) {
       ->check(CLI::IsMember(options->cases))
       ->capture_default_str();
   train->add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
-      ->check(number_in({.low = 0, .high = 4096}))
+      ->check(integer_in(0, 4096))
       ->capture_default_str();
   train->add_option("--rounds", options->rounds, "Timings, of which the best counts")
-      ->check(number_in({.low = 1, .high = 1e6}))
+      ->check(integer_in(1, 1'000'000))
       ->capture_default_str();
   train->add_option("--solver", options->solver, "Our polar solver, e.g. exact, damped, muon")
       ->check(read_by(parse_polar_solver))

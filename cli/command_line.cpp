@@ -91,6 +91,9 @@ void refuse_empty_texts(CLI::App& app) {
 }
 
 int run_command_line(CLI::App& app, int argc, char** argv) {
+  app.failure_message([](const CLI::App* command, const CLI::Error& error) {
+    return "normball: " + CLI::FailureMessage::simple(command, error);
+  });
   try {
     app.parse(argc, argv);
     return 0;

@@ -49,16 +49,20 @@ void list_keys() {
 // What would be ignored is an error.
 void require_one_task(const Options& options) {
   const bool of_one = !options.show.empty() || !options.check.empty();
-  if (options.list + options.keys + !options.show.empty() + !options.check.empty() > 1) {
+  const int tasks = options.list + options.keys + !options.show.empty() + !options.check.empty();
+  if (tasks > 1) {
     throw CLI::ValidationError("--list, --keys, --show and --check exclude each other");
   }
   if (options.markdown && !options.keys) throw CLI::ValidationError("--markdown needs --keys");
   if (!options.settings.empty() && !of_one) {
     throw CLI::ValidationError("--set needs --show or --check");
   }
+  if (tasks == 0) {
+    throw CLI::ValidationError("one of --list, --keys, --show and --check is required");
+  }
 }
 
-void run_config(const CLI::App& command, const Options& options) {
+void run_config(const Options& options) {
   require_one_task(options);
   if (options.list) return list_presets();
   if (options.keys && options.markdown) {
@@ -67,12 +71,10 @@ void run_config(const CLI::App& command, const Options& options) {
     list_keys();
   } else if (!options.show.empty()) {
     std::cout << run::to_toml(load_with_warnings(options.show, options.settings));
-  } else if (!options.check.empty()) {
+  } else {
     load_with_warnings(options.check, options.settings);
     std::cout << options.check
               << ": fine (the data was not looked at; `normball train --dry-run` does)\n";
-  } else {
-    std::cout << command.help();
   }
 }
 
@@ -89,7 +91,7 @@ void add_config_command(CLI::App& app) {
   config->add_option("--check", options->check,
                      "A preset or file: is it right? Exit code 1 if not");
   add_settings(*config, options->settings);
-  config->callback([config, options] { run_config(*config, *options); });
+  config->callback([options] { run_config(*options); });
 }
 
 }  // namespace normball::cli

@@ -1,7 +1,9 @@
 // `normball data`: prepares text for training, shows data sets and verifies them.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -105,6 +107,25 @@ void require_used(const Options& options, DatasetKind kind) {
   }
 }
 
+// What being right does not cover.
+void note_about(const TokenDataset& data, const std::string& path) {
+  if (!data.compared) {
+    std::cout << "note: no checksums are recorded beside these shards (`normball data prepare` "
+                 "does it): whether tokens were changed is not known\n";
+  }
+  std::error_code ignored;
+  const auto named = [&](const char* part) {
+    return std::ranges::count_if(data.files, [&](const std::string& file) {
+      return std::filesystem::path(file).filename().string().find(part) != std::string::npos;
+    });
+  };
+  if (!std::filesystem::is_directory(path, ignored) && named("val") > 0 && named("train") > 0) {
+    std::cout << "note: " << named("val")
+              << " of the files are named *val* and count as training here; the directory's name "
+                 "tells the two parts apart\n";
+  }
+}
+
 void run_verify(const Options& options) {
   const DatasetKind kind = dataset_kind(options.path);
   require_used(options, kind);
@@ -130,6 +151,7 @@ void run_verify(const Options& options) {
       std::cout << options.path << ": right: " << data.kind << " with " << data.train.size()
                 << " training and " << data.validation.size() << " validation tokens below "
                 << data.vocabulary << '\n';
+      if (kind == DatasetKind::Shards) note_about(data, options.path);
       break;
     }
   }
@@ -145,7 +167,7 @@ void add_view_options(CLI::App& command, const std::shared_ptr<Options>& options
   command
       .add_option("--vocabulary", options->view.vocabulary,
                   "Tokens of shards must be below this (default: as prepared, else 50257)")
-      ->check(number_in({.low = 1, .high = 65536}));
+      ->check(integer_in(1, 65536));
 }
 
 void add_prepare(CLI::App& data, const std::shared_ptr<Options>& options) {
@@ -157,7 +179,7 @@ void add_prepare(CLI::App& data, const std::shared_ptr<Options>& options) {
                                  "Directory with vocab.bpe (and encoder.json): GPT-2's tokens");
   command.add_flag("--bytes", options->bytes, "A token for each byte (the default)")->excludes(bpe);
   command.add_option("--shard-tokens", prepare.shard_tokens, "Tokens of a shard")
-      ->check(number_in({.low = 1, .high = ShardWriter::max_shard_tokens}))
+      ->check(integer_in(1, ShardWriter::max_shard_tokens))
       ->capture_default_str();
   command
       .add_option("--validation", prepare.validation_share,
@@ -169,7 +191,7 @@ void add_prepare(CLI::App& data, const std::shared_ptr<Options>& options) {
                 "<|endoftext|> in the text separates documents (otherwise it is text)")
       ->needs(bpe);
   command.add_option("--threads", prepare.threads, "Threads that encode")
-      ->check(number_in({.low = 1, .high = 256}))
+      ->check(integer_in(1, 256))
       ->capture_default_str();
   command.footer(
       "The directory appears when all is written, or not at all. Example:\n"

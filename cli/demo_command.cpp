@@ -156,13 +156,13 @@ void add_demo_command(CLI::App& app) {
       ->check(number_in({.low = 0, .high = 1e30, .low_open = true}))
       ->capture_default_str();
   demo->add_option("--seeds", options->seeds, "Runs for each method and stepsize")
-      ->check(number_in({.low = 1, .high = 1000}))
+      ->check(integer_in(1, 1000))
       ->capture_default_str();
   demo->add_option("--steps", options->steps, "Steps of each run")
-      ->check(number_in({.low = 1, .high = 1e6}))
+      ->check(integer_in(1, 1'000'000))
       ->capture_default_str();
   demo->add_option("--jobs", options->jobs, "Runs at a time, on one thread each; 0: one a core")
-      ->check(number_in({.low = 0, .high = 4096}))
+      ->check(integer_in(0, 4096))
       ->capture_default_str();
   demo->add_option("--into", options->into,
                    "Directory of the runs; what it has of them is used, not computed again")

@@ -90,8 +90,9 @@ void add_doctor_command(CLI::App& app) {
   auto* command = app.add_subcommand(
       "doctor",
       "Say what is good on this machine and what is wrong; exit code 1 where something is");
-  command->add_flag("--json", options->json, "Print the lines as JSON");
-  command->add_flag("--rate", options->rate, "Print the rate of products on one thread only");
+  auto* json = command->add_flag("--json", options->json, "Print the lines as JSON");
+  command->add_flag("--rate", options->rate, "Print the rate of products on one thread only")
+      ->excludes(json);
   command->callback([options] { examine_machine(*options); });
 }
 

@@ -1,6 +1,7 @@
 // `normball lab`: the paper's statements as inequalities, and its question as a picture.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <iostream>
@@ -26,6 +27,7 @@ using namespace lab;
 struct Options {
   Filter filter;
   Settings settings;
+  bool seeds_given = false;
   int threads = 0;
   std::string json_file, html_file, svg_file;
   std::string statement;
@@ -98,6 +100,12 @@ void print(const std::vector<Row>& rows) {
 void run_statements(const Options& options) {
   const auto all = statements();
   const auto jobs = named_by_user([&] { return plan(all, options.filter); });
+  const bool seeds = std::ranges::any_of(jobs, [](const Job& job) { return job.statement->seeds; });
+  if (options.seeds_given && !seeds) {
+    throw CLI::ValidationError(
+        "--seeds", "has no effect: " + options.statement + " is not stochastic. Leave it out");
+  }
+  require_two_files("lab", options.json_file, options.html_file);
   OutputFile json("lab", options.json_file);
   OutputFile html("lab", options.html_file);
 
@@ -132,11 +140,11 @@ void draw(const Options& options) {
 
 void add_run_options(CLI::App& command, const std::shared_ptr<Options>& options) {
   command.add_option("--seeds", options->settings.seeds, "Seeds of every stochastic statement")
-      ->check(number_in({.low = 2, .high = 10000}))
+      ->check(integer_in(2, 10000))
       ->capture_default_str();
   command.add_flag("--quick", options->settings.quick, "Short runs: seconds instead of minutes");
   command.add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
-      ->check(number_in({.low = 0, .high = 4096}))
+      ->check(integer_in(0, 4096))
       ->capture_default_str();
   command.add_option("--json", options->json_file, "Also write the rows to this file");
   command.add_option("--html", options->html_file, "Also write a page to this file");
@@ -170,7 +178,8 @@ void add_lab_command(CLI::App& app) {
   check->add_option("--problem", options->filter.problems,
                     "Problems; several allowed (default: all that have the constants)");
   add_run_options(*check, options);
-  check->callback([options] {
+  check->callback([options, check] {
+    options->seeds_given = check->count("--seeds") > 0;
     options->filter.statements = {options->statement};
     run_statements(*options);
   });
@@ -180,7 +189,7 @@ void add_lab_command(CLI::App& app) {
   picture->add_option("--norm", options->norm, "The norm")->capture_default_str();
   picture->add_option("--problem", options->problem, "The problem")->capture_default_str();
   picture->add_option("--steps", options->steps, "Steps of each run")
-      ->check(number_in({.low = 10, .high = 1e6}))
+      ->check(integer_in(10, 1'000'000))
       ->capture_default_str();
   picture->add_option("--svg", options->svg_file, "Also write the figure to this file");
   picture->callback([options] { draw(*options); });

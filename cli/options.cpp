@@ -1,7 +1,10 @@
 #include "cli/options.h"
 
+#include <charconv>
 #include <cmath>
 #include <iostream>
+
+#include "trainer/run/terminal.h"
 
 namespace normball::cli {
 
@@ -13,6 +16,15 @@ void add_settings(CLI::App& command, std::vector<std::string>& settings) {
                   "--keys` lists the keys")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
+}
+
+void require_not_set(const std::vector<std::string>& settings, std::string_view key,
+                     std::string_view option) {
+  for (const auto& setting : settings) {
+    if (std::string_view(setting).substr(0, setting.find('=')) != key) continue;
+    throw CLI::ValidationError(std::string(option) + " and --set " + run::one_line(setting) +
+                               " give the same; leave one out");
+  }
 }
 
 run::Config load_with_warnings(const std::string& name_or_file,
@@ -31,6 +43,19 @@ CLI::Validator number_in(const run::Range& range) {
             return fits ? std::string() : "must be a number " + range.text() + ", got " + value;
           },
           range.text()};
+}
+
+CLI::Validator integer_in(std::int64_t low, std::int64_t high) {
+  const std::string range = "in [" + std::to_string(low) + ", " + std::to_string(high) + "]";
+  return {[=](const std::string& value) {
+            std::int64_t number = 0;
+            const char* end = value.data() + value.size();
+            const auto [rest, error] = std::from_chars(value.data(), end, number);
+            const bool fits =
+                error == std::errc() && rest == end && number >= low && number <= high;
+            return fits ? std::string() : "must be an integer " + range + ", got " + value;
+          },
+          range};
 }
 
 }  // namespace normball::cli

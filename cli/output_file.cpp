@@ -51,4 +51,18 @@ void OutputFile::write(std::string_view text) {
   }
 }
 
+void require_two_files(std::string_view command, const std::string& first,
+                       const std::string& second) {
+  namespace fs = std::filesystem;
+  if (first.empty() || second.empty()) return;
+  std::error_code ignored;
+  const bool there = fs::exists(first, ignored);
+  const bool same = there ? fs::equivalent(first, second, ignored)
+                          : fs::weakly_canonical(fs::absolute(first), ignored) ==
+                                fs::weakly_canonical(fs::absolute(second), ignored);
+  if (!same || (there && !fs::is_regular_file(first, ignored))) return;
+  throw CLI::ValidationError(
+      detail::message(command, first, " and ", second, " are one file; name two"));
+}
+
 }  // namespace normball::cli

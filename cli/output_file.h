@@ -24,4 +24,8 @@ class OutputFile {
   bool created_ = false;
 };
 
+// Throws CLI::ValidationError where both name one regular file: the second would replace the first.
+void require_two_files(std::string_view command, const std::string& first,
+                       const std::string& second);
+
 }  // namespace normball::cli

@@ -1,6 +1,7 @@
 // `normball report RUN...`: one page with the curves and results of one or several runs.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <span>
@@ -8,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/output_file.h"
 #include "cli/table.h"
+#include "normball/error.h"
 #include "trainer/run/report.h"
 
 namespace normball::cli {
@@ -43,22 +45,16 @@ Result result_of(const run::RunData& data, const std::string& curve, const char*
 
 bool has(const run::RunData& data, const char* curve) { return data.curves.contains(curve); }
 
-// The same results as on the page, side by side: by accuracy where a run has one, else by its
-// validation loss.
+// The same results as on the page, side by side: accuracies where a run has one, then losses.
 void print_results(const std::vector<run::RunData>& runs) {
   const bool accuracies =
       std::ranges::any_of(runs, [](const run::RunData& data) { return has(data, "val_accuracy"); });
-  const bool losses = !accuracies || std::ranges::any_of(runs, [](const run::RunData& data) {
-    return has(data, "val_loss") && !has(data, "val_accuracy");
-  });
   std::vector<std::string> header = {"run", "lr", "steps"};
   const auto add_header = [&](const auto&... text) { (header.emplace_back(text), ...); };
   if (accuracies) add_header("accuracy", "best accuracy", "mean of 2nd half");
-  add_header("val loss");
-  if (losses) {
-    add_header("best val loss", accuracies ? "mean val loss of 2nd half" : "mean of 2nd half");
-  }
-  add_header("train loss", "seconds");
+  add_header("val loss", "best val loss",
+             accuracies ? "mean val loss of 2nd half" : "mean of 2nd half", "train loss",
+             "seconds");
   Table table(header);
   for (const auto& data : runs) {
     const auto setting = data.settings.find("lr");
@@ -69,9 +65,7 @@ void print_results(const std::vector<run::RunData>& runs) {
     const Result accuracy = result_of(data, "val_accuracy", "%.2f %%", 100, true);
     const Result loss = result_of(data, "val_loss", "%.4f", 1, false);
     if (accuracies) add(accuracy.last, accuracy.best, accuracy.mean);
-    add(loss.last);
-    const Result judged = has(data, "val_accuracy") ? Result{} : loss;
-    if (losses) add(judged.best, judged.mean);
+    add(loss.last, loss.best, loss.mean);
     add(result_of(data, "loss", "%.4f", 1, false).last,
         data.seconds ? format("%.0f", *data.seconds) : "-");
     table.add(std::move(row));
@@ -99,22 +93,50 @@ std::vector<run::RunData> read_runs(const std::vector<std::string>& directories,
   return runs;
 }
 
+// Pages may be in a run's directory; whatever else is there is the run itself.
+void refuse_file_of_run(const std::string& out, const std::vector<std::string>& directories) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path target = fs::weakly_canonical(fs::absolute(out), ignored);
+  const auto refuse = [&](const fs::path& file) {
+    throw CLI::ValidationError(detail::message("report", "--out ", out, " is ", file.string(),
+                                               ", a file of a run that is read; name a page of "
+                                               "its own, e.g. report.html"));
+  };
+  for (const auto& directory : directories) {
+    const fs::path run = fs::weakly_canonical(fs::absolute(directory), ignored);
+    const fs::path inside = target.lexically_relative(run);
+    const bool below = !inside.empty() && *inside.begin() != "..";
+    if (below && target.extension() != ".html") refuse(target);
+    // Another name of such a file, as hard links are.
+    for (fs::recursive_directory_iterator i(run, ignored), end; i != end; i.increment(ignored)) {
+      if (i->path().extension() != ".html" && i->is_regular_file(ignored) &&
+          fs::equivalent(i->path(), target, ignored)) {
+        refuse(i->path());
+      }
+    }
+  }
+}
+
 void write_report(const Options& options) {
+  std::string out = options.out;
+  if (out.empty()) {
+    out = options.runs.size() == 1 ? options.runs[0] + "/report.html" : "report.html";
+  }
+  refuse_file_of_run(out, options.runs);
   std::vector<std::string> reasons;
   const auto runs = read_runs(options.runs, reasons);
   for (const auto& reason : reasons) {
     std::cerr << "normball: " << (runs.empty() ? "" : "left out: ") << reason << '\n';
   }
   if (!runs.empty()) {
-    std::string out = options.out;
-    if (out.empty()) {
-      out = options.runs.size() == 1 ? options.runs[0] + "/report.html" : "report.html";
-    }
     OutputFile("report", out).write(run::report_page(runs));
     print_results(runs);
     std::cout << "\nThe curves: " << out << '\n';
   }
-  if (!reasons.empty()) throw CLI::RuntimeError(1);
+  if (!reasons.empty() || std::ranges::any_of(runs, &run::RunData::unreadable)) {
+    throw CLI::RuntimeError(1);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // `normball train`, `normball eval` and `normball sample`.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <memory>
@@ -58,6 +59,11 @@ void leave_configuration(TrainCommand& command) {
 void train(TrainCommand command) {
   const run::StopSignals signals;
   leave_configuration(command);
+  if (command.name) require_not_set(command.settings, "run.name", "--name " + *command.name);
+  if (command.resume) require_not_set(command.settings, "run.resume", "--resume");
+  if (command.overfit_batch) {
+    require_not_set(command.settings, "train.overfit_batch", "--overfit-batch");
+  }
   auto config = load_with_warnings(command.config, command.settings);
   if (command.name) config.run.name = *command.name;
   run::validate_name(config.run.name, command.name ? "--name" : command.config);
@@ -100,6 +106,13 @@ void evaluate(const StoredCommand& command) {
 
 void sample(const StoredCommand& command) {
   auto settings = command.settings;
+  for (const auto& flag : command.flags) {
+    const std::string key = flag.substr(0, flag.find('='));
+    std::string option = "--" + key.substr(key.find('.') + 1) + " " + flag.substr(key.size() + 1);
+    std::ranges::replace(option, '_', '-');
+    require_not_set(command.settings, key, option);
+  }
+  if (command.prompt) require_not_set(command.settings, "sample.prompt", "--prompt");
   settings.insert(settings.end(), command.flags.begin(), command.flags.end());
   const auto stored = trainer::open_writer(command.path, settings);
   run::SampleConfig options = stored.config.sample;
@@ -157,7 +170,7 @@ void add_train_command(CLI::App& app) {
   train_app
       ->add_option("--stop-after", options->options.stop_after,
                    "Save and stop after this many steps; --resume goes on")
-      ->check(number_in({.low = 1, .high = 1e12}));
+      ->check(integer_in(1, 1'000'000'000'000));
   train_app->callback([options] { train(*options); });
 }
 
@@ -186,7 +199,7 @@ void add_sample_command(CLI::App& app) {
                     "0: always the likeliest token");
   add_sample_option(*command, *options, "--top-k", "top_k", "Among this many tokens; 0: all");
   command->add_option("--seed", options->seed, "Of the choices")
-      ->check(number_in({.low = 0, .high = 1e18}))
+      ->check(integer_in(0, 1'000'000'000'000'000'000))
       ->capture_default_str();
   add_settings(*command, options->settings);
   command->footer("--set takes " + std::string(run::keys_after_training("sample")) + ".");

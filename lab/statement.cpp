@@ -14,8 +14,12 @@ namespace {
 
 template <class Range>
 std::vector<std::string> chosen(const std::vector<std::string>& wanted, const Range& all) {
-  if (!wanted.empty()) return wanted;
-  return {all.begin(), all.end()};
+  if (wanted.empty()) return {all.begin(), all.end()};
+  std::vector<std::string> once;
+  for (const auto& name : wanted) {
+    if (std::ranges::find(once, name) == once.end()) once.push_back(name);
+  }
+  return once;
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ struct Statement {
   std::vector<Row> (*check)(const Problem& problem, const Settings& settings);
   // Statements about one fixed worst case instead of the problems × norms.
   std::vector<Row> (*check_worst_case)(const Settings& settings) = nullptr;
+  bool seeds = kind == Kind::Stochastic || kind == Kind::Rate;  // whether Settings::seeds counts
 };
 
 std::vector<Statement> statements();
@@ -70,7 +71,8 @@ struct Job {
   std::string problem = {};
 };
 
-// Empty filters take all. Throws where a name is unknown or nothing is left to check.
+// Empty filters take all; a name given twice counts once. Throws where a name is unknown or nothing
+// is left to check.
 struct Filter {
   std::vector<std::string> statements = {}, norms = {}, problems = {};
 };

@@ -105,7 +105,8 @@ constexpr std::array<Statement, 4> table = {{
      "S³CG: min Wolfe gap ≤ 2β√(Δ/(γn)) + 2Δ/(γρn)", Kind::Printed, never, nullptr,
      check_short_step},
     {"printed-error", "lem:GGNC:errorbound_modified as printed",
-     "E‖λ^k‖₂² ≤ 2(σ² + ζ*²L²/L1²)/√n for all k ≤ n", Kind::Printed, is_quadratic, check_error},
+     "E‖λ^k‖₂² ≤ 2(σ² + ζ*²L²/L1²)/√n for all k ≤ n", Kind::Printed, is_quadratic, check_error,
+     nullptr, true},
 }};
 
 }  // namespace

@@ -61,6 +61,22 @@ expect 2 "--shard-token" prepare text.txt --out new --shard-token 5
 
 expect 1 "missing: No such file or directory" verify missing
 expect 1 "outside the vocabulary of 100" verify bytes --vocabulary 100
+# A changed token that is still one is found by its shard's checksum; earlier versions recorded none.
+cp -r bytes changed
+printf 'Z' | dd of=changed/train_000001.bin bs=1 seek=1100 conv=notrunc status=none
+cmp -s bytes/train_000001.bin changed/train_000001.bin && problem "nothing was changed"
+expect 1 "changed/train_000001.bin: its tokens have the checksum" verify changed
+expect 1 "dataset.json says" show changed
+sed -i -e '/"crc32c"/,/}/d' -e 's/\("validation_tokens": [0-9]*\),/\1/' changed/dataset.json
+expect 0 "whether tokens were changed is not known" verify changed
+printf '\377\377' | dd of=changed/train_000001.bin bs=1 seek=1100 conv=notrunc status=none
+expect 1 "is 65535, outside the vocabulary of 256; dataset.json says so: the file is damaged" verify changed
+expect 0 "are named *val* and count as training here" verify "bytes/*.bin"
+"$normball" data verify bytes | grep "note" && problem "a note about good data"
+# Too many shards.
+for i in $(seq 20); do cat text.txt; done >long.txt
+expect 1 "files; at most 100000 are made. Make the shards larger" prepare long.txt --out new --shard-tokens 1
+[ ! -e new ] || problem "too many shards left a directory"
 cp -r bytes broken
 head -c 3000 bytes/train_000001.bin >broken/train_000001.bin
 expect 1 "broken/train_000001.bin: has 3000 bytes, but its header promises 5000 tokens" verify broken

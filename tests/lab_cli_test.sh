@@ -27,6 +27,7 @@ expect 0 "pass" check descent --norm sign --problem cosh --quick
 expect 0 "pass" check ggnc --norm "spectral(unit)" --problem quadratic --quick
 expect 0 "refuted" check printed-ggnc --quick
 expect 1 "FAIL" check descent --norm euclidean --problem quadratic --quick --stepsize-factor 4
+expect 2 "normball: [lab] unknown statement 'desent'" check desent
 expect 2 "did you mean 'descent'" check desent
 expect 2 "did you mean 'spectral'" check descent --norm spektral
 expect 2 "did you mean 'cosh'" check descent --problem kosh
@@ -35,9 +36,18 @@ expect 2 "no constants" picture --problem factorization
 expect 1 "error while opening for writing" check lengths --quick --json "$work/missing/file.json"
 expect 2 "statement is required" check
 expect 2 "--seeds" all --seeds 0
+expect 2 "ggnc is not stochastic" check ggnc --quick --norm sign --problem cosh --seeds 5
+expect 0 "pass" check ggnc-stochastic --quick --norm sign --problem cosh --seeds 3
+expect 2 "must be an integer in [2, 10000], got 2.5" all --seeds 2.5
+[ "$("$normball" lab check lengths --quick --norm sign sign --problem cosh 2>/dev/null | grep -c "sign *cosh")" = 1 ] ||
+  { echo "a norm given twice is checked twice"; failures=$((failures + 1)); }
 expect 2 "--sedes" all --sedes 3
 expect 0 "written to" picture --norm row --problem exp --steps 50 --svg "$work/picture.svg"
 expect 0 "written to" check lengths --quick --norm sign --json "$work/rows.json" --html "$work/page.html"
+expect 2 "are one file" check lengths --quick --norm sign --json "$work/a.x" --html "$work/a.x"
+expect 2 "are one file" check lengths --quick --norm sign --json "$work/rows.json" --html "$work/./rows.json"
+expect 0 "written to" check lengths --quick --norm sign --json /dev/null --html /dev/null
+[ ! -e "$work/a.x" ]
 grep -q '"statement": "lengths"' "$work/rows.json"
 grep -q "<svg" "$work/picture.svg"
 grep -q "</html>" "$work/page.html"

@@ -39,6 +39,12 @@ expect 2 "--shwo" config --shwo cifar10-adam
 expect 2 "exclude each other" config --list --keys
 expect 2 "needs --keys" config --list --markdown
 expect 2 "needs --show or --check" config --set optimizer.lr=1
+expect 2 "normball: one of --list, --keys, --show and --check is required" config
+expect 2 "normball: unknown option '--no-such-option'" config --no-such-option
+expect 2 'got "a\nb"' config --check cifar10-adam --set "run.name=a"$'\n'"b"
+expect 2 "--set run.seed=2: run.seed is given twice, before as --set run.seed=1" \
+  config --check cifar10-adam --set run.seed=1 --set run.seed=2
+expect 2 "normball: --json excludes --rate" doctor --json --rate
 expect 0 "--set" config --help
 
 # What --show prints is a configuration that shows as itself.
@@ -56,8 +62,32 @@ sed -i 's/epochs = 80/epochs = 81/' "$work/prefix/share/normball/configs/base/ci
 
 expect 1 "has no metrics.jsonl" report "$work/run"
 printf '{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5}\n' >"$work/run/metrics.jsonl"
+expect 1 "The curves: $work/run/report.html" report "$work/run"
+expect 1 "config.toml" report "$work/run"
+printf '[run]\nstpes = 2\n' >"$work/run/config.toml"
+expect 1 "unknown key 'stpes'" report "$work/run"
+printf '[run]\nsteps = 2\n' >"$work/run/config.toml"
 expect 0 "The curves: $work/run/report.html" report "$work/run"
 expect 0 "The curves: $work/both.html" report "$work/run" "$work/run" --out "$work/both.html"
+# A classifier's losses are in the table as on the page: the last and the best.
+mkdir -p "$work/classifier" && cp "$work/run/config.toml" "$work/classifier"
+printf '{"step": 1, "val_loss": 0.25, "val_accuracy": 0.5}\n{"step": 2, "val_loss": 0.75, "val_accuracy": 0.625}\n' \
+  >"$work/classifier/metrics.jsonl"
+"$normball" report "$work/classifier" | tr -s ' ' | grep -qF "62.50 % 62.50 % 62.50 % 0.7500 0.2500 0.7500" ||
+  { "$normball" report "$work/classifier"; failures=$((failures + 1)); }
+# The page replaces no file of a run, under whatever name.
+mkdir -p "$work/run/checkpoints/step-2" && echo '{}' >"$work/run/checkpoints/step-2/state.json"
+ln -sf metrics.jsonl "$work/run/link.html"
+ln -f "$work/run/metrics.jsonl" "$work/hard.html"
+sha256sum "$work/run/metrics.jsonl" "$work/run/config.toml" "$work/run/checkpoints/step-2/state.json" >"$work/before"
+for out in run/metrics.jsonl run/config.toml run/checkpoints/step-2/state.json run/new.toml run/link.html hard.html \
+           run/../run/config.toml; do
+  expect 2 "a file of a run that is read" report "$work/run" --out "$work/$out"
+done
+sha256sum -c --quiet "$work/before" || failures=$((failures + 1))
+rm "$work/run/link.html" "$work/hard.html"
+expect 0 "The curves: $work/run/other.html" report "$work/run" --out "$work/run/other.html"
+expect 0 "The curves: $work/run/other.html" report "$work/run" --out "$work/run/other.html"
 expect 1 "check the path" report "$work/run" --out "$work/missing/page.html"
 expect 2 "runs is required" report
 grep -q "</html>" "$work/both.html"

@@ -127,6 +127,19 @@ expect_error "'$normball' eval runs/worn" "best checkpoint cannot be read" "can 
 truncate -s -1 "runs/worn/checkpoints/$other/model.safetensors"
 expect_error "'$normball' eval runs/worn" "No other of the run can be read"
 
+# config.toml is bound to its checkpoints, also where the shapes of the tensors would not tell.
+for change in "heads = 2/heads = 4" "rope_base = .*/rope_base = 99.0" "context = 16/context = 8"; do
+  rm -rf runs/edited && cp -r runs/whole runs/edited
+  sed -i "s/^$change/" runs/edited/config.toml
+  key=${change%% *}
+  cmp -s runs/whole/config.toml runs/edited/config.toml && fail "no $key in config.toml"
+  was="model.$key: $(key whole "$key") in the checkpoint, $(key edited "$key") in the configuration"
+  expect_error "'$normball' eval runs/edited" "$was" "runs/edited/config.toml"
+  expect_error "'$normball' eval runs/edited/checkpoints/step-8" "$was"
+  expect_error "'$normball' sample runs/edited --length 5" "$was"
+  expect_error "'$normball' train tiny.toml --name edited --resume --set run.steps=9 --set model.$key=$(key edited "$key")" "$was"
+done
+
 # Names are plain names, wherever they are given.
 for name in a/b .. . /tmp/x; do
   expect_error "'$normball' train tiny.toml --name $name" "run.name" "plain name"
@@ -185,9 +198,15 @@ grep -qE '"skipped":[1-7]' report.html || fail "the report has no mark of skippe
 # Divergence behind finite numbers is named; a good run hears nothing.
 expect_error "'$normball' train tiny.toml --name huge --set optimizer.lr=1e30 --set run.steps=20" \
              "diverged" "the largest weight is" "too large" "lr 1e+30"
+tail -1 runs/huge/metrics.jsonl | grep -q '"diverged": "the training loss was' || fail "divergence is not recorded"
+"$normball" report runs/huge | grep "huge: diverged: the training loss was" >report.txt || fail "the report does not say it diverged"
 grep -q "finished after step 20" out || fail "a diverged run is not saved: $(cat out)"
 train tiny.toml --name still --set optimizer.lr=0 --set run.steps=40
 grep -q "warning: the training loss was" err || fail "nothing was learned, and nothing said: $(cat err)"
+train tiny.toml --name up --set optimizer.lr=1000 --set run.steps=2
+grep -q "warning: the training loss was .* at the last; .* is too large" err || fail "a loss far up, and nothing said: $(cat err)"
+train tiny.toml --name short --set run.steps=2
+grep -q "warning" err && fail "a warning of a short run: $(cat err)"
 train tiny.toml --name good --set run.steps=40
 grep -q "warning" err && fail "a warning of a good run: $(cat err)"
 

@@ -103,7 +103,10 @@ TEST(Metrics, DamagedEndIsLeftOutAndDamageInTheMiddleIsAnError) {
   write(scratch / "m.jsonl", "{\"step\": 1}\n{\"step\": 2}\n{\"st\n\0\0");
   const auto metrics = read_metrics(scratch / "m.jsonl");
   EXPECT_EQ(metrics.lines.size(), 2u);
-  EXPECT_TRUE(metrics.cut_off);
+  EXPECT_FALSE(metrics.cut_off);  // the line is whole, and no line of metrics
+  EXPECT_NE(metrics.damage.find("m.jsonl:3: not a JSON object"), std::string::npos);
+  write(scratch / "m.jsonl", "{\"step\": 1}\n{\"step\": 2}\n{\"st");
+  EXPECT_TRUE(read_metrics(scratch / "m.jsonl").cut_off);
   { MetricsWriter writer(scratch / "m.jsonl", 2); }
   EXPECT_EQ(read(scratch / "m.jsonl"), "{\"step\": 1}\n{\"step\": 2}\n");
   EXPECT_FALSE(read_metrics(scratch / "m.jsonl").cut_off);

@@ -47,6 +47,7 @@ addEventListener("load", () => setTimeout(() => {
   document.body.append(Object.assign(document.createElement("pre"), {id: "probe", textContent:
     `before ${before}\nafter ${after}\nhidden ${off}\ntheme ${document.documentElement.dataset.theme}\n` +
     `rows ${document.querySelectorAll("tbody tr").length}\nwide ${document.documentElement.scrollWidth > innerWidth}\n` +
+    `cut ${document.querySelector(".scroll").scrollWidth > document.querySelector(".scroll").clientWidth}\n` +
     `errors ${errors.join("; ")}`}));
 }, 500));
 </script>
@@ -58,10 +59,10 @@ for count in 1 2 10; do
   "$normball" report "$work/runs-$count"/* --out "$work/page-$count.html" >/dev/null
   cat "$work/probe.html" "$work/page-$count.html" >"$work/probed-$count.html"
   timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" \
-    --enable-logging=stderr --window-size=1280,1000 --virtual-time-budget=10000 --dump-dom \
+    --enable-logging=stderr --window-size=1200,1000 --virtual-time-budget=10000 --dump-dom \
     "file://$(realpath "$work")/probed-$count.html" >"$work/dom-$count.html" 2>"$work/log-$count.txt"
   all="loss:drawn val_loss:drawn val_accuracy:drawn dual_norm:drawn eta:drawn lr:drawn"
-  for line in "before $all" "after $all" "hidden 1" "theme dark" "rows $count" "wide false"; do
+  for line in "before $all" "after $all" "hidden 1" "theme dark" "rows $count" "wide false" "cut false"; do
     if ! sed -n '/<pre id="probe">/,/<\/pre>/p' "$work/dom-$count.html" | grep -F -- "$line" >/dev/null; then
       echo "$count runs: no '$line' in:"
       sed -n '/<pre id="probe">/,/<\/pre>/p' "$work/dom-$count.html"

@@ -87,6 +87,35 @@ TEST(Report, MissingPiecesAreErrorsOrRemarks) {
   const auto run = read_run(scratch.path());
   ASSERT_EQ(run.remarks.size(), 1u);
   EXPECT_NE(run.remarks[0].find("config.toml"), std::string::npos);
+  EXPECT_TRUE(run.unreadable);
+  write(scratch / "config.toml", "");
+  EXPECT_FALSE(read_run(scratch.path()).unreadable);
+}
+
+TEST(Report, MarksRunsThatDivergedUnlessTheyWentOn) {
+  ScratchDirectory scratch;
+  write(scratch / "config.toml", "");
+  const std::string lines =
+      "{\"step\": 1, \"loss\": 2.5}\n{\"step\": 2, \"diverged\": \"too large\"}\n";
+  write(scratch / "metrics.jsonl", lines);
+  const auto diverged = read_run(scratch.path());
+  EXPECT_TRUE(diverged.diverged);
+  EXPECT_EQ(diverged.remarks, std::vector<std::string>{"diverged: too large"});
+  EXPECT_NE(report_page({&diverged, 1}).find("\"diverged\":true"), std::string::npos);
+  write(scratch / "metrics.jsonl", lines + "{\"step\": 3, \"loss\": 1.5}\n");
+  const auto went_on = read_run(scratch.path());
+  EXPECT_FALSE(went_on.diverged);
+  EXPECT_TRUE(went_on.remarks.empty());
+}
+
+TEST(Report, AWholeLineOfGarbageIsNotCutOff) {
+  ScratchDirectory scratch;
+  write(scratch / "config.toml", "");
+  write(scratch / "metrics.jsonl", "{\"step\": 1, \"loss\": 2.5}\ngarbage\n");
+  const auto run = read_run(scratch.path());
+  ASSERT_EQ(run.remarks.size(), 1u);
+  EXPECT_EQ(run.remarks[0].find("cut off"), std::string::npos);
+  EXPECT_NE(run.remarks[0].find("metrics.jsonl:2: not a JSON object"), std::string::npos);
 }
 
 TEST(Report, EqualNamesAreToldApart) {

@@ -77,8 +77,11 @@ class Preparation {
       write_documents(part.text.text(), writer);
     }
     writer.finish();
+    checksums_.insert(writer.checksums().begin(), writer.checksums().end());
     return writer.tokens();
   }
+
+  const std::map<std::string, std::uint32_t>& checksums() const { return checksums_; }
 
  private:
   void separate(ShardWriter& writer) const {
@@ -131,12 +134,24 @@ class Preparation {
   const PrepareProgress& progress_;
   std::int64_t all_;
   std::int64_t done_ = 0;
+  std::map<std::string, std::uint32_t> checksums_;
 };
 
 std::int64_t size_of(const std::vector<TextPart>& parts) {
   std::int64_t size = 0;
   for (const auto& part : parts) size += static_cast<std::int64_t>(part.text.size());
   return size;
+}
+
+// Of bytes the number is known before; of other tokens the writer finds it out.
+void require_few_shards(const PrepareOptions& options, const TextSplit& split) {
+  const auto shards_of = [&](const std::vector<TextPart>& parts) {
+    return (size_of(parts) + options.shard_tokens - 1) / options.shard_tokens;
+  };
+  const std::int64_t shards = std::max(shards_of(split.train), shards_of(split.validation));
+  if (shards <= ShardWriter::max_shards) return;
+  detail::invalid(where, "shards of ", options.shard_tokens, " tokens would be ", shards,
+                  " files; at most ", ShardWriter::max_shards, " are made. Make the shards larger");
 }
 
 void copy_vocabulary(const std::string& from, const std::string& to) {
@@ -159,6 +174,7 @@ ShardDescription prepare(const PrepareOptions& options, const PrepareProgress& p
   }
   const TextSplit split = split_text(options.texts, tokenizer, options.validation_share);
   if (split.train.empty()) detail::invalid(where, "no text is left to train on");
+  if (tokenizer.is_bytes()) require_few_shards(options, split);
   PartialDirectory directory(options.out);
   Preparation preparation(options, tokenizer, progress,
                           size_of(split.train) + size_of(split.validation));
@@ -167,6 +183,7 @@ ShardDescription prepare(const PrepareOptions& options, const PrepareProgress& p
       .vocabulary = tokenizer.vocabulary(),
       .train_tokens = preparation.write(split.train, directory.path(), "train"),
       .validation_tokens = preparation.write(split.validation, directory.path(), "val")};
+  description.checksums = preparation.checksums();
   if (!tokenizer.is_bytes()) copy_vocabulary(options.bpe_directory, directory.path());
   write_file((fs::path(directory.path()) / "dataset.json").string(), to_json(description));
   directory.commit();

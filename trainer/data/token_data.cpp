@@ -1,12 +1,14 @@
 #include "trainer/data/token_data.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "trainer/data/data_error.h"
 #include "trainer/data/text_files.h"
 #include "trainer/data/token_shard.h"
+#include "trainer/run/checksum.h"
 
 namespace normball::data {
 namespace {
@@ -14,13 +16,33 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int gpt2_vocabulary = 50257;
-constexpr size_t largest_description = size_t{64} << 10;
+constexpr size_t largest_description = size_t{16} << 20;  // with 200,000 checksums
 
-TokenData open_shards(const std::vector<std::string>& paths, int vocabulary) {
+// False where no checksum of the shard is recorded.
+bool check_contents(const Bytes& tokens, const std::string& path,
+                    const ShardDescription& description) {
+  const auto recorded = description.checksums.find(fs::path(path).filename().string());
+  if (recorded == description.checksums.end()) return false;
+  const std::uint32_t crc = run::crc32c(std::as_bytes(tokens.span()));
+  if (crc != recorded->second) {
+    fail("load_shards", path, ": its tokens have the checksum ", run::checksum_text(crc),
+         ", but dataset.json says ", run::checksum_text(recorded->second),
+         "; the file is damaged or foreign, prepare the data again");
+  }
+  return true;
+}
+
+TokenData open_shards(const std::vector<std::string>& paths, int vocabulary,
+                      const std::optional<ShardDescription>& description, bool* compared) {
+  const bool stated = description && description->vocabulary == vocabulary;
   TokenData data;
   for (const auto& path : paths) {
     const Bytes tokens = read_shard(path);
-    check_tokens(tokens, vocabulary, path);
+    if (!description || !check_contents(tokens, path, *description)) *compared = false;
+    check_tokens(tokens, vocabulary, path,
+                 stated ? "dataset.json says so: the file is damaged or foreign, prepare the data "
+                          "again"
+                        : "set the vocabulary the shards were made with");
     data.append(tokens, TokenData::Width::Two);
   }
   return data;
@@ -71,6 +93,25 @@ void check_count(const std::string& directory, const char* part, std::int64_t fo
   fail("load_shards", directory, ": the ", part, " shards hold ", found,
        " tokens, but dataset.json says ", described,
        "; a shard is missing or foreign, prepare the data again");
+}
+
+std::map<std::string, std::uint32_t> parse_checksums(const nlohmann::json& json,
+                                                     const std::string& name) {
+  std::map<std::string, std::uint32_t> checksums;
+  const auto refuse = [&] {
+    fail("load_shards", name,
+         ": \"crc32c\" must give eight hexadecimal digits for each shard; prepare the data again");
+  };
+  if (!json.is_object()) refuse();
+  for (const auto& [shard, value] : json.items()) {
+    const std::string text = value.is_string() ? value.get<std::string>() : "";
+    std::uint32_t crc = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, crc, 16);
+    if (text.size() != 8 || error != std::errc() || rest != end) refuse();
+    checksums[shard] = crc;
+  }
+  return checksums;
 }
 
 }  // namespace
@@ -155,8 +196,12 @@ TokenDataset load_shards(const std::string& path, const ShardOptions& options) {
   } else if (directory) {
     validation = list_shards(path, "val");
   }
-  dataset.train = open_shards(dataset.files, dataset.vocabulary);
-  dataset.validation = open_shards(validation, dataset.vocabulary);
+  dataset.compared = true;
+  dataset.train = open_shards(dataset.files, dataset.vocabulary, description, &dataset.compared);
+  // Those of a path of their own may have another dataset.json beside them.
+  const auto beside =
+      options.validation.empty() ? description : description_beside(options.validation);
+  dataset.validation = open_shards(validation, dataset.vocabulary, beside, &dataset.compared);
   dataset.files.insert(dataset.files.end(), validation.begin(), validation.end());
   if (description && directory && options.validation.empty()) {
     check_count(path, "training", dataset.train.size(), description->train_tokens);
@@ -166,13 +211,15 @@ TokenDataset load_shards(const std::string& path, const ShardOptions& options) {
 }
 
 std::string to_json(const ShardDescription& description) {
-  return nlohmann::ordered_json{{"format", "normball tokens 1"},
-                                {"tokenizer", description.tokenizer},
-                                {"vocabulary", description.vocabulary},
-                                {"train_tokens", description.train_tokens},
-                                {"validation_tokens", description.validation_tokens}}
-             .dump(2) +
-         "\n";
+  nlohmann::ordered_json json = {{"format", "normball tokens 1"},
+                                 {"tokenizer", description.tokenizer},
+                                 {"vocabulary", description.vocabulary},
+                                 {"train_tokens", description.train_tokens},
+                                 {"validation_tokens", description.validation_tokens}};
+  for (const auto& [name, crc] : description.checksums) {
+    json["crc32c"][name] = run::checksum_text(crc);
+  }
+  return json.dump(2) + "\n";
 }
 
 ShardDescription parse_shard_description(std::string_view json, const std::string& name) {
@@ -202,6 +249,7 @@ ShardDescription parse_shard_description(std::string_view json, const std::strin
   description.vocabulary = static_cast<int>(count("vocabulary", 1, 65536));
   description.train_tokens = count("train_tokens", 0, any);
   description.validation_tokens = count("validation_tokens", 0, any);
+  if (value.contains("crc32c")) description.checksums = parse_checksums(value["crc32c"], name);
   return description;
 }
 

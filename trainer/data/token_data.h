@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,6 +46,7 @@ struct TokenDataset {
   int vocabulary = 0;
   std::optional<Tokenizer> tokenizer;  // what the tokens mean, where known
   std::vector<std::string> files;
+  bool compared = false;  // every file is a shard whose checksum was recorded, and is right
 };
 
 // Text files one after another, as bytes (mapped, not copied) or encoded in memory, where every
@@ -68,6 +70,8 @@ struct ShardDescription {
   int vocabulary = 0;
   std::int64_t train_tokens = 0;
   std::int64_t validation_tokens = 0;
+  // CRC-32C of the tokens by the names of the shards; earlier versions recorded none.
+  std::map<std::string, std::uint32_t> checksums = {};
 };
 std::string to_json(const ShardDescription& description);
 ShardDescription parse_shard_description(std::string_view json, const std::string& name);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "trainer/data/data_error.h"
+#include "trainer/run/checksum.h"
 
 namespace normball::data {
 namespace {
@@ -90,7 +91,8 @@ Bytes parse_shard(const Bytes& file, const std::string& name) {
 
 Bytes read_shard(const std::string& path) { return parse_shard(Bytes::map(path), path); }
 
-void check_tokens(const Bytes& tokens, int vocabulary, const std::string& name) {
+void check_tokens(const Bytes& tokens, int vocabulary, const std::string& name,
+                  std::string_view remedy) {
   const std::span values(reinterpret_cast<const std::uint16_t*>(tokens.span().data()),
                          tokens.size() / sizeof(std::uint16_t));
   const SequentialReading reading(tokens.span());
@@ -102,8 +104,7 @@ void check_tokens(const Bytes& tokens, int vocabulary, const std::string& name) 
     if (largest < vocabulary) continue;
     const auto bad = std::ranges::find_if(part, [&](int token) { return token >= vocabulary; });
     fail(where, name, ": token ", begin + static_cast<size_t>(bad - part.begin()), " is ", *bad,
-         ", outside the vocabulary of ", vocabulary,
-         "; set the vocabulary the shards were made with");
+         ", outside the vocabulary of ", vocabulary, "; ", remedy);
   }
 }
 
@@ -154,18 +155,26 @@ ShardWriter::ShardWriter(std::string directory, std::string prefix, std::int64_t
   }
 }
 
+std::string ShardWriter::name_of_shard() const {
+  std::string number = std::to_string(shards());
+  number.insert(0, number.size() < 6 ? 6 - number.size() : 0, '0');
+  return prefix_ + "_" + number + ".bin";
+}
+
 void ShardWriter::append(std::span<const std::uint16_t> tokens) {
   while (!tokens.empty()) {
     if (!file_) {
-      std::string number = std::to_string(shards_);
-      number.insert(0, number.size() < 6 ? 6 - number.size() : 0, '0');
-      file_ = std::make_unique<AtomicFile>(
-          (fs::path(directory_) / (prefix_ + "_" + number + ".bin")).string());
+      if (shards() == max_shards) {
+        fail("ShardWriter", "shards of ", shard_tokens_, " tokens would be more than ", max_shards,
+             " files; make the shards larger");
+      }
+      file_ = std::make_unique<AtomicFile>((fs::path(directory_) / name_of_shard()).string());
       file_->append(std::array<std::uint8_t, header_bytes>{});
     }
     const auto count = std::min(tokens.size(), static_cast<size_t>(shard_tokens_ - in_shard_));
     file_->append(std::span(reinterpret_cast<const std::uint8_t*>(tokens.data()),
                             count * sizeof(std::uint16_t)));
+    crc_ = run::crc32c(std::as_bytes(tokens.first(count)), crc_);
     in_shard_ += static_cast<std::int64_t>(count);
     tokens_ += static_cast<std::int64_t>(count);
     tokens = tokens.subspan(count);
@@ -179,8 +188,9 @@ void ShardWriter::finish_shard() {
                    std::span(reinterpret_cast<const std::uint8_t*>(header.data()), sizeof header));
   file_->commit();
   file_.reset();
+  checksums_.emplace_back(name_of_shard(), crc_);
   in_shard_ = 0;
-  ++shards_;
+  crc_ = 0;
 }
 
 void ShardWriter::finish() {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trainer/data/atomic_file.h"
@@ -19,8 +21,10 @@ Bytes read_shard(const std::string& path);
 Bytes parse_shard(const Bytes& file, const std::string& name);
 bool is_shard(std::span<const std::uint8_t> file);
 
-// Reads every token: one that is not below the vocabulary is a DataError with its position.
-void check_tokens(const Bytes& tokens, int vocabulary, const std::string& name);
+// Reads every token: one that is not below the vocabulary is a DataError with its position. The
+// remedy depends on who says what the vocabulary is.
+void check_tokens(const Bytes& tokens, int vocabulary, const std::string& name,
+                  std::string_view remedy = "set the vocabulary the shards were made with");
 
 // The shards that a path names, sorted: a directory (all its .bin files, or those with `part`, such
 // as "train", in their names), a pattern such as data/fineweb_train_*.bin, or one file.
@@ -32,6 +36,7 @@ std::vector<std::string> list_shards(const std::string& directory, const std::st
 class ShardWriter {
  public:
   static constexpr std::int64_t max_shard_tokens = (std::int64_t{1} << 31) - 1;
+  static constexpr std::int64_t max_shards = 100'000;  // files of one directory
 
   ShardWriter(std::string directory, std::string prefix, std::int64_t shard_tokens);
 
@@ -40,16 +45,20 @@ class ShardWriter {
   void finish();
 
   std::int64_t tokens() const { return tokens_; }
-  int shards() const { return shards_; }
+  int shards() const { return static_cast<int>(checksums_.size()); }
+  // The names of the shards, and the CRC-32C of their tokens.
+  const std::vector<std::pair<std::string, std::uint32_t>>& checksums() const { return checksums_; }
 
  private:
+  std::string name_of_shard() const;
   void finish_shard();
 
   std::string directory_, prefix_;
   std::int64_t shard_tokens_;
   std::int64_t tokens_ = 0;
   std::int64_t in_shard_ = 0;
-  int shards_ = 0;
+  std::uint32_t crc_ = 0;
+  std::vector<std::pair<std::string, std::uint32_t>> checksums_;
   std::unique_ptr<AtomicFile> file_;
 };
 

@@ -10,6 +10,7 @@
 #include "trainer/run/config_value.h"
 #include "trainer/run/file_system.h"
 #include "trainer/run/presets.h"
+#include "trainer/run/terminal.h"
 
 namespace normball::run {
 namespace {
@@ -68,7 +69,8 @@ std::string blamed(Config file, const std::filesystem::path& path,
     return path.string();
   }
   std::string text;
-  for (const auto& setting : settings) text += (text.empty() ? "--set " : " --set ") + setting;
+  for (const auto& setting : settings)
+    text += (text.empty() ? "--set " : " --set ") + one_line(setting);
   return text;
 }
 
@@ -104,6 +106,21 @@ std::vector<GivenKey> apply_layers(Config& config, const std::vector<ConfigLayer
   return all;
 }
 
+// One key given twice is a mistake: only one of the two could count.
+std::vector<GivenKey> apply_settings(Config& config, std::span<const std::string> settings) {
+  std::vector<GivenKey> all;
+  for (const auto& setting : settings) {
+    const GivenKey given = apply_setting(config, setting);
+    const auto earlier = std::ranges::find(all, given.key, &GivenKey::key);
+    if (earlier != all.end()) {
+      wrong(given.where, given.key->full_name(), " is given twice, before as ", earlier->where,
+            ". Leave one out");
+    }
+    all.push_back(given);
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<GivenKey> apply_toml(Config& config, std::string_view text, std::string_view where) {
@@ -111,7 +128,7 @@ std::vector<GivenKey> apply_toml(Config& config, std::string_view text, std::str
 }
 
 GivenKey apply_setting(Config& config, std::string_view setting, std::string_view option) {
-  const std::string where = option.empty() ? "--set " + std::string(setting) : std::string(option);
+  const std::string where = option.empty() ? "--set " + one_line(setting) : one_line(option);
   const auto equals = setting.find('=');
   const auto path = setting.substr(0, equals);
   const auto dot = path.find('.');
@@ -139,8 +156,7 @@ Config load_config(std::string_view name_or_file, std::span<const std::string> s
   Config config;
   const auto in_file = apply_layers(config, config_layers(path));
   const Config file = config;
-  std::vector<GivenKey> set;
-  for (const auto& setting : settings) set.push_back(apply_setting(config, setting));
+  const auto set = apply_settings(config, settings);
   for (const auto& given : set) require_used(given, config);
   const auto idle = idle_keys(in_file, file, config);
   if (warnings != nullptr) *warnings = idle;
@@ -183,8 +199,7 @@ Config stored_config(const std::filesystem::path& run_directory,
   apply_toml(config, read_small_file(path, max_file), path.string());
   reset_unused(config);
   const auto allowed = keys_after_training(command);
-  for (const auto& setting : settings) {
-    const GivenKey given = apply_setting(config, setting);
+  for (const auto& given : apply_settings(config, settings)) {
     if (!list_has(allowed, given.key->full_name())) {
       wrong(given.where, "the model is trained; `normball ", command, "` takes ", allowed);
     }
@@ -199,6 +214,8 @@ std::vector<std::string> resume_conflicts(const Config& before, const Config& no
   for (const Key& key : config_keys()) {
     const auto a = value_text(key, before), b = value_text(key, now);
     if (a == b || !(decides_resume(key, before) || decides_resume(key, now))) continue;
+    // What only one of them uses follows from another key, which is listed.
+    if (!why_unused(key, before).empty() || !why_unused(key, now).empty()) continue;
     conflicts.push_back(key.full_name() + ": " + (a.empty() ? "not set" : a) + " before, " +
                         (b.empty() ? "not set" : b) + " now");
   }

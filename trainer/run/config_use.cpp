@@ -194,6 +194,15 @@ void reset_unused(Config& config) {
   }
 }
 
+std::map<std::string, std::string> model_facts(const Config& config) {
+  std::map<std::string, std::string> facts;
+  for (const Key& key : config_keys()) {
+    if (key.section != "model" || key.name == "init") continue;  // where weights started
+    if (why_unused(key, config).empty()) facts[key.full_name()] = value_text(key, config);
+  }
+  return facts;
+}
+
 std::string optimizer_text(const Config& config) {
   std::string text = config.optimizer.method;
   for (const Key& key : config_keys()) {

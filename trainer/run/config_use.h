@@ -2,6 +2,7 @@
 // error where the user gave it; tests/train/config_use_test.cpp holds the table against training.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,10 @@ std::string why_unused(const Key& key, const Config& config);
 
 // What has no effect gets its default, so that two configurations that do the same are the same.
 void reset_unused(Config& config);
+
+// The keys of [model] that decide what the tensors of a checkpoint mean, with their values, as a
+// checkpoint records them.
+std::map<std::string, std::string> model_facts(const Config& config);
 
 // The method and its numbers, for people: "ggnc, lr 0.01, alpha 0.1, rho 8.0".
 std::string optimizer_text(const Config& config);

@@ -91,7 +91,7 @@ void validate_name(std::string_view name, std::string_view where) {
       name.find('/') != std::string_view::npos || control) {
     wrong(where, "run.name must be a plain name: 1 to ", longest,
           " bytes, not beginning with '.' or '-', without '/' and control characters, got \"",
-          printable(name), "\"; run.dir takes the directory");
+          one_line(name), "\"; run.dir takes the directory");
   }
 }
 

@@ -49,7 +49,8 @@ MetricsLine::Value from_json(const nlohmann::ordered_json& json, std::string_vie
 
 struct Scan {
   off_t end = 0;         // after the last whole, valid line that was used
-  bool cut_off = false;  // something follows the last valid line
+  bool cut_off = false;  // part of a line follows the last one
+  std::string damage;    // of whole lines after the last valid one
 };
 
 // Hands over the lines until `use` refuses one. A damaged end is left out; damage before a good
@@ -85,8 +86,8 @@ Scan scan_lines(const fs::path& path, const std::function<bool(MetricsLine)>& us
     rest.erase(0, begin);
     if (rest.size() > max_line) malformed(path.string(), "a line is longer than 1 MiB");
   });
-  scan.cut_off = !done && (!rest.empty() || !damage.empty());
-
+  scan.cut_off = !done && !rest.empty();
+  if (!done) scan.damage = damage;
   return scan;
 }
 
@@ -184,10 +185,12 @@ void check_metrics(const fs::path& path, std::int64_t resume_step) {
 
 Metrics read_metrics(const fs::path& path) {
   Metrics metrics;
-  metrics.cut_off = scan_lines(path, [&](MetricsLine line) {
-                      metrics.lines.push_back(std::move(line));
-                      return true;
-                    }).cut_off;
+  const Scan scan = scan_lines(path, [&](MetricsLine line) {
+    metrics.lines.push_back(std::move(line));
+    return true;
+  });
+  metrics.cut_off = scan.cut_off;
+  metrics.damage = scan.damage;
   return metrics;
 }
 

@@ -62,7 +62,8 @@ void check_metrics(const std::filesystem::path& path, std::int64_t resume_step);
 
 struct Metrics {
   std::vector<MetricsLine> lines;
-  bool cut_off = false;  // the end was not a whole line and was left out
+  bool cut_off = false;     // the end was not a whole line and was left out
+  std::string damage = {};  // what is wrong with whole lines at the end, which were left out
 };
 Metrics read_metrics(const std::filesystem::path& path);
 

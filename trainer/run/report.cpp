@@ -30,6 +30,7 @@ void read_settings(const fs::path& directory, RunData& run) {
     apply_toml(config, read_small_file(path, 1 << 20), path.string());
   } catch (const std::exception& error) {
     run.remarks.emplace_back(error.what());
+    run.unreadable = true;
     return;
   }
   run.settings = {{"method", config.optimizer.method},
@@ -44,6 +45,13 @@ void read_settings(const fs::path& directory, RunData& run) {
 
 bool has(const MetricsLine& line, std::string_view name) {
   return std::ranges::any_of(line.values, [&](const auto& value) { return value.first == name; });
+}
+
+std::string text_of(const MetricsLine& line, std::string_view name) {
+  for (const auto& [key, value] : line.values) {
+    if (const auto* text = std::get_if<std::string>(&value); text && key == name) return *text;
+  }
+  return "";
 }
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -67,6 +75,7 @@ Json to_json(const RunData& run) {
                {"clipped", number(run.clipped_share)},
                {"nonfinite", run.nonfinite_step ? Json(*run.nonfinite_step) : Json(nullptr)},
                {"skipped", run.skipped},
+               {"diverged", run.diverged},
                {"remarks", run.remarks},
                {"curves", Json::object()}};
   for (const auto& [name, points] : run.curves) {
@@ -116,6 +125,8 @@ RunData read_run(const fs::path& directory) {
   const Metrics metrics = read_metrics(path);
   if (metrics.lines.empty()) run.remarks.emplace_back("no step is logged yet");
   if (metrics.cut_off) run.remarks.emplace_back("the last line of metrics.jsonl is cut off");
+  if (!metrics.damage.empty()) run.remarks.push_back("left out: " + metrics.damage);
+  const MetricsLine* diverged = nullptr;
   double rate_sum = 0, clipped = 0;
   std::int64_t rates = 0, clipped_of = 0;
   for (const auto& line : metrics.lines) {
@@ -136,6 +147,7 @@ RunData read_run(const fs::path& directory) {
       run.nonfinite_step = line.step;
     }
     if (refused && !stopped) ++run.skipped;
+    if (has(line, "diverged")) diverged = &line;
     for (const char* items : {"tokens", "images"}) {
       if (const auto rate = line.number(std::string(items) + "_per_second")) {
         run.items = items;
@@ -148,6 +160,8 @@ RunData read_run(const fs::path& directory) {
       ++clipped_of;
     }
   }
+  run.diverged = diverged != nullptr && diverged->step == run.steps;  // else it has gone on
+  if (run.diverged) run.remarks.push_back("diverged: " + text_of(*diverged, "diverged"));
   if (rates > 0) run.throughput = rate_sum / static_cast<double>(rates);
   if (clipped_of > 0) run.clipped_share = clipped / static_cast<double>(clipped_of);
   read_settings(directory, run);

@@ -29,11 +29,13 @@ struct RunData {
   std::optional<double> clipped_share = {};
   std::optional<std::int64_t> nonfinite_step = {};  // where loss or gradient were not finite first
   std::int64_t skipped = 0;                         // such steps that the run passed over
+  bool diverged = false;                            // it took all its steps in vain
+  bool unreadable = false;                          // something of it; the remarks say what
   std::vector<std::string> remarks = {};
 };
 
-// Needs metrics.jsonl; that it is still empty, or a config.toml that cannot be read, is only a
-// remark.
+// Needs metrics.jsonl; that it is still empty is only a remark. Without a config.toml that can be
+// read the settings are missing.
 RunData read_run(const std::filesystem::path& directory);
 
 // Names that are the same get as much of their path as tells them apart.

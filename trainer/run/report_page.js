@@ -54,19 +54,18 @@
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const numbers = (run, key) => (run.curves[key] ? run.curves[key].value.filter((v) => v !== null) : []);
 
-  // What runs are judged by: each by the first of these that it has, in columns of its own. Training losses count
-  // where there is no validation at all.
+  // What runs are judged by, in columns as `normball report` prints them. Training losses count where there is no
+  // validation at all.
   const judges = [
     {key: "val_accuracy", label: "accuracy", show: percent, better: Math.max},
     {key: "val_loss", label: "val loss", show: (value) => digits(value, 5), better: Math.min},
     {key: "loss", label: "loss", show: (value) => digits(value, 5), better: Math.min},
   ];
-  const judgeOf = (run) => judges.find((judge) => run.curves[judge.key]);
-  const used = judges.filter((judge) => runs.some((run) => judgeOf(run) === judge));
+  const used = judges.filter((judge) => runs.some((run) => run.curves[judge.key]));
   const results = used.filter((judge) => used.length === 1 || judge.key !== "loss").flatMap(({key, label, show, better}) => {
     const best = (values) => (values.length ? values.reduce((a, b) => better(a, b)) : null);
     const column = (word, valueOf) => {
-      const values = runs.map((run) => (judgeOf(run)?.key === key ? valueOf(run) : undefined));
+      const values = runs.map((run) => (run.curves[key] ? valueOf(run) : undefined));
       const known = values.filter((v) => v !== null && v !== undefined), top = best(known);
       const text = (value) => (value === undefined ? "–" : value === null ? "not finite" : show(value));
       return {head: word + " " + label, cell: (i) => [text(values[i]), known.length > 1 && values[i] === top ? "best" : null]};
@@ -84,7 +83,8 @@
         element("span", {}, run.name))),
       cell((set.method || "–").replaceAll("_", " "), "words"), cell(set.lr || "–"), cell(set.rho || "–"), cell(set.schedule || "–", "words"),
       ...results.map((column) => cell(...column.cell(i))),
-      run.nonfinite === null ? cell(run.steps.toLocaleString("en"))
+      run.diverged ? element("td", {}, run.steps.toLocaleString("en") + " ", element("span", {class: "bad"}, "✕ diverged"))
+        : run.nonfinite === null ? cell(run.steps.toLocaleString("en"))
         : run.skipped ? element("td", {}, run.steps.toLocaleString("en") + " ",
           element("span", {class: "bad", title: "not finite, the first at step " + run.nonfinite}, run.skipped + " skipped"))
         : element("td", {}, element("span", {class: "bad", title: "the loss was not finite"}, "✕ at " + run.nonfinite)),

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "normball/error.h"
+#include "trainer/run/config_use.h"
 #include "trainer/run/metrics.h"
 
 namespace normball::run {
@@ -150,6 +151,22 @@ Config configuration_of(const fs::path& directory, std::span<const std::string> 
     if (!relative.empty() && is_there(moved)) *path = moved.string();
   }
   return config;
+}
+
+void require_same_model(const Checkpoint& checkpoint, const Config& config) {
+  const auto& notes = checkpoint.state.notes;
+  std::string text;
+  for (const auto& [key, now] : model_facts(config)) {
+    const auto then = notes.find(key);
+    if (then == notes.end() || then->second == now) continue;
+    text +=
+        "\n  " + key + ": " + then->second + " in the checkpoint, " + now + " in the configuration";
+  }
+  if (text.empty()) return;
+  throw std::runtime_error(normball::detail::message(
+      "open_checkpoint", checkpoint.path.string(), " was written of another model:", text,
+      "\nSet these back in ", (run_of(checkpoint.path) / "config.toml").string(),
+      " (and where else the configuration comes from)"));
 }
 
 bool sets(std::span<const std::string> settings, std::string_view key) {

@@ -43,6 +43,10 @@ Config configuration_of(const std::filesystem::path& directory,
                         std::span<const std::string> settings, std::string_view command,
                         const std::filesystem::path& recorded_in);
 
+// Throws where the configuration makes another model than the one that the checkpoint was written
+// of, which tensors of the same shapes would hide. Earlier versions recorded nothing to compare.
+void require_same_model(const Checkpoint& checkpoint, const Config& config);
+
 // Whether one of them is "key=...".
 bool sets(std::span<const std::string> settings, std::string_view key);
 

@@ -93,6 +93,14 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string one_line(std::string_view text) {
+  std::string line = printable(text);
+  for (size_t at = 0; (at = line.find('\n', at)) != std::string::npos; at += 2) {
+    line.replace(at, 1, "\\n");
+  }
+  return line;
+}
+
 std::string PrintablePieces::add(std::string_view piece) {
   pending_ += piece;
   const size_t complete = begin_of_incomplete(pending_);

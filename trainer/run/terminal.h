@@ -23,6 +23,9 @@ std::string cut_to_width(std::string text, int columns);
 // What is not a printable character of UTF-8, a tab or a new line is escaped, as in \x1b.
 std::string printable(std::string_view text);
 
+// The same with new lines escaped as well, for names in messages.
+std::string one_line(std::string_view text);
+
 // printable() of a text that comes in pieces, which may end inside a character.
 class PrintablePieces {
  public:

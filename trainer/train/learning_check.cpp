@@ -14,6 +14,7 @@ constexpr std::int64_t least_window = 10;
 // a sensible size no longer change them.
 constexpr double absurd_weight = 1e8;
 constexpr double clearly_fallen = 0.9;  // of the first loss
+constexpr double risen = 10;            // times the first loss: no noise, however short the run
 
 double largest_weight(const Model& model) {
   double largest = 0;
@@ -33,6 +34,7 @@ LearningCheck::LearningCheck(std::int64_t steps, std::optional<double> first_los
 
 void LearningCheck::trained(std::int64_t step, double loss) {
   if (step == 1) first_loss_ = loss;
+  last_loss_ = loss;
   if (step <= steps_ - window_) return;
   late_sum_ += loss;
   ++late_count_;
@@ -53,7 +55,9 @@ LearningCheck::Verdict LearningCheck::judge(const run::Config& config, const Mod
   const bool absurd = !(weight <= absurd_weight);
   const bool flat = by_loss && !(last < *first_loss_);
   const bool hardly = by_loss && !(last < clearly_fallen * *first_loss_);
-  if (!useless && !absurd && !flat) return {};
+  const bool far_up = !by_loss && first_loss_ && late_count_ > 0 && *first_loss_ > 0 &&
+                      !(last_loss_ < risen * *first_loss_);
+  if (!useless && !absurd && !flat && !far_up) return {};
 
   std::ostringstream text;
   if (evaluation && !std::isfinite(evaluation->loss)) text << "the validation loss is not finite; ";
@@ -65,8 +69,13 @@ LearningCheck::Verdict LearningCheck::judge(const run::Config& config, const Mod
     text << "the training loss was " << *first_loss_ << " at the first step and " << last
          << " over the last " << late_count_ << "; ";
   }
+  if (far_up) {
+    text << "the training loss was " << *first_loss_ << " at the first step and " << last_loss_
+         << " at the last; ";
+  }
   text << "the largest weight is " << weight << ": the stepsize "
-       << (useless || absurd ? "is too large" : "may be too large, or too small to learn by")
+       << (useless || absurd || far_up ? "is too large"
+                                       : "may be too large, or too small to learn by")
        << " (" << run::optimizer_text(config) << ")";
   return {.diverged = useless || (absurd && hardly), .text = text.str()};
 }

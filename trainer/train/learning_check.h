@@ -26,15 +26,15 @@ class LearningCheck {
     std::string text = {};  // what was measured; empty where all is well
   };
   // The loss of the first step is compared with the mean over the last tenth of the run, at least
-  // ten steps: what is shorter is not judged by its loss. Where most of those were skipped, nothing
-  // was learned.
+  // ten steps. A run of less than twenty steps is judged by its last loss, and only where that has
+  // risen tenfold. Where most of the last steps were skipped, nothing was learned.
   Verdict judge(const run::Config& config, const Model& model,
                 const std::optional<Evaluation>& evaluation) const;
 
  private:
   std::int64_t steps_, window_;
   std::optional<double> first_loss_;
-  double late_sum_ = 0;
+  double late_sum_ = 0, last_loss_ = 0;
   std::int64_t late_count_ = 0, late_skipped_ = 0;
 };
 

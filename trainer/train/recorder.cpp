@@ -93,6 +93,11 @@ void Recorder::stopped(std::int64_t step, double loss, const StepOutcome& outcom
   write(std::move(line));
 }
 
+void Recorder::diverged(std::int64_t step, const std::string& text) {
+  write({.step = step, .values = {{"diverged", text}}});
+  sync();
+}
+
 void Recorder::evaluated(std::int64_t step, const Evaluation& evaluation) {
   run::MetricsLine line{.step = step, .values = {{"val_loss", evaluation.loss}}};
   snapshot_.validation = evaluation.loss;

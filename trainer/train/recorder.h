@@ -26,6 +26,8 @@ class Recorder {
   void trained(std::int64_t step, double loss, const StepOutcome& outcome, std::int64_t units);
   // The last line of a run that does not go on: its step was not finite.
   void stopped(std::int64_t step, double loss, const StepOutcome& outcome);
+  // The last line of a run that took all its steps in vain, with what was measured.
+  void diverged(std::int64_t step, const std::string& text);
   void evaluated(std::int64_t step, const Evaluation& evaluation);
   void sampled(std::int64_t step, const std::string& text);
   void note(const std::string& text) { progress_.print(text); }

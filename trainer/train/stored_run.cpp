@@ -87,6 +87,7 @@ Opened open_stored(const fs::path& path, std::span<const std::string> settings,
   const auto written_in = notes.find("directory");
   auto config = run::configuration_of(directory, settings, command,
                                       written_in == notes.end() ? "" : written_in->second);
+  run::require_same_model(checkpoint, config);
   use_threads(config.run.threads);
   return {directory, std::move(checkpoint), std::move(config), {settings.begin(), settings.end()}};
 }

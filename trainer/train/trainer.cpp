@@ -92,11 +92,13 @@ TrainingResult Trainer::run(run::Progress& progress) {
   const bool finished = step_ == steps_;
   if (!finished && last_checkpoint_.filename() != "step-" + std::to_string(step_)) save();
   progress.finish();
+  const auto verdict =
+      finished ? learning_.judge(config_, *model_, evaluation_) : LearningCheck::Verdict{};
+  if (verdict.diverged) recorder_->diverged(step_, verdict.text);
   return {.step = step_,
           .skipped = step_ - optimizer_->steps_taken(),
           .finished = finished,
-          .verdict =
-              finished ? learning_.judge(config_, *model_, evaluation_) : LearningCheck::Verdict{},
+          .verdict = verdict,
           .evaluation = evaluation_,
           .seconds = recorder_->seconds(),
           .checkpoint = last_checkpoint_};
@@ -209,6 +211,7 @@ void Trainer::find_start() {
   facts_ = {{"directory", fs::absolute(directory_).lexically_normal().string()},
             {"training_data", data_->training_digest()},
             {"validation_data", data_->validation_digest()}};
+  facts_.merge(run::model_facts(config_));
   if (tokenizer) facts_["tokenizer"] = tokenizer->name();
   facts_["evaluated"] = std::to_string(data_->evaluation_items());
   if (config_.train.overfit_batch) facts_["overfit_batch"] = std::to_string(config_.train.batch);
@@ -229,6 +232,7 @@ void Trainer::find_start() {
 void Trainer::load(const run::Checkpoint& checkpoint) {
   const auto& state = checkpoint.state;
   require_same_run(checkpoint.path, config_);
+  run::require_same_model(checkpoint, config_);
   require_same_data(checkpoint);
   compare_evaluations(checkpoint);
   if (state.step > steps_) {
