@@ -102,7 +102,7 @@ status=0
 
 # A signal is noticed soon, however small the shards are.
 head -c 2000000 /dev/zero | tr '\0' a >long.txt
-"$normball" data prepare long.txt --out slow --shard-tokens 1 >out 2>err &
+"$normball" data prepare long.txt --out slow --shard-tokens 20 >out 2>err &
 for _ in $(seq 1000); do [ -n "$(find . -maxdepth 1 -name 'slow.partial*')" ] && break; sleep 0.01; done
 sleep 0.3
 kill -TERM $!

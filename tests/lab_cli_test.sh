@@ -39,7 +39,8 @@ expect 2 "--seeds" all --seeds 0
 expect 2 "ggnc is not stochastic" check ggnc --quick --norm sign --problem cosh --seeds 5
 expect 0 "pass" check ggnc-stochastic --quick --norm sign --problem cosh --seeds 3
 expect 2 "must be an integer in [2, 10000], got 2.5" all --seeds 2.5
-[ "$("$normball" lab check lengths --quick --norm sign sign --problem cosh 2>/dev/null | grep -c "sign *cosh")" = 1 ] ||
+once=$("$normball" lab check descent --quick --norm sign --problem cosh 2>/dev/null | grep -c cosh)
+[ "$("$normball" lab check descent --quick --norm sign sign --problem cosh 2>/dev/null | grep -c cosh)" = "$once" ] ||
   { echo "a norm given twice is checked twice"; failures=$((failures + 1)); }
 expect 2 "--sedes" all --sedes 3
 expect 0 "written to" picture --norm row --problem exp --steps 50 --svg "$work/picture.svg"

@@ -203,7 +203,7 @@ tail -1 runs/huge/metrics.jsonl | grep -q '"diverged": "the training loss was' |
 grep -q "finished after step 20" out || fail "a diverged run is not saved: $(cat out)"
 train tiny.toml --name still --set optimizer.lr=0 --set run.steps=40
 grep -q "warning: the training loss was" err || fail "nothing was learned, and nothing said: $(cat err)"
-train tiny.toml --name up --set optimizer.lr=1000 --set run.steps=2
+train tiny.toml --name up --set model.init=sphere --set optimizer.lr=1000000 --set run.steps=3
 grep -q "warning: the training loss was .* at the last; .* is too large" err || fail "a loss far up, and nothing said: $(cat err)"
 train tiny.toml --name short --set run.steps=2
 grep -q "warning" err && fail "a warning of a short run: $(cat err)"
