@@ -16,6 +16,7 @@ trains=$(commands | grep -x train)
 for i in $(seq 400); do echo "Line $i: the quick brown fox, $((i * 7919 % 1000)) times."; done >text.txt
 mkdir run
 printf '{"step": 1, "loss": 2.0, "seconds": 1}\n{"step": 2, "loss": 1.5, "seconds": 2}\n' >run/metrics.jsonl
+"$normball" config --show fashion-mnist-mlp-adam >run/config.toml || problem "no configuration"
 cat >tiny.toml <<'END'
 [run]
 steps = 4
@@ -145,6 +146,7 @@ mkdir -p a/demo b/demo empty none
 echo '{"step": 1, "loss": 2.0, "val_loss": 1.5}' >a/demo/metrics.jsonl
 echo '{"step": 1, "loss": 2.0, "val_loss": 1.25, "val_accuracy": 0.5}' >b/demo/metrics.jsonl
 : >empty/metrics.jsonl
+for place in a/demo b/demo empty; do cp run/config.toml $place; done
 "$normball" report a/demo b/demo empty --out page.html >out 2>err || problem "report with an empty run: $(cat err)"
 for text in a/demo b/demo "50.00 %" "1.5000" "1.2500" "empty: no step is logged yet"; do
   grep -qF -- "$text" out || problem "no '$text' in the report: $(cat out)"
