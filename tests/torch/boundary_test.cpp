@@ -352,7 +352,7 @@ TEST(Gate, AMomentumOnTheParametersMemory) {
   const Tensor before = w.detach().clone();
   auto& state = static_cast<NormBallParamState&>(*optimizer.state().begin()->second);
   state.momentum_buffer(w.detach());
-  expect_error([&] { optimizer.step(); }, {"'w'", "same memory"});
+  expect_error([&] { optimizer.step(); }, {"'w'", "share memory"});
   state.momentum_buffer(torch::empty({4, 3}, torch::kMeta));
   expect_error([&] { optimizer.step(); }, {"'w'", "meta"});
   EXPECT_TRUE(torch::equal(w.detach(), before));
