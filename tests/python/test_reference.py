@@ -63,10 +63,10 @@ def test_float32_steps_are_the_reference(method, options, backend):
             p.grad = g.clone()
         reference.step(gradients)
         optimizer.step()
-    # 2e-6 is the largest error at any level of instructions where s does not cancel. Where it does (s3cg: the slack is
-    # 7e-6, the error 1.0e-5 to 1.2e-5), u v^T of a float32 SVD brings a second rounding into s.
-    bound = 1e-5 + 2 * max(reference.float_slack)
-    assert bound < 3e-5
+    # The slack is what one rounding of s's terms does to the steps; 7.3e-6 for s3cg, whose s cancels. Seen with it in
+    # torch operations: s off by 0.94, 0.98 and 1.25 such roundings, weights by 1.0e-5, 1.2e-5 and 1.2e-5 (AVX-512, AVX2, SSE).
+    bound = 1e-5 + max(reference.float_slack)
+    assert bound < 2e-5
     assert relative_error(model.parameters(), reference.parameters) <= bound
 
 
