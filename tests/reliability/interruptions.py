@@ -1,4 +1,4 @@
-"""Runs that are killed, asked to stop, or meet a full disk, and go on bit-exactly."""
+"""Runs that are killed, asked to stop, or meet a full disk, and resume bit-exactly."""
 import os
 import random
 import re
@@ -78,7 +78,7 @@ class Interruptions:
 
         met, chains = self._interrupt(count, [signal.SIGKILL], check)
         return (f"{met} kills ({training} in training, the others while a process loaded) in {chains} "
-                f"runs of {STEPS} steps; every resume went on bit-exactly")
+                f"runs of {STEPS} steps; every resume was bit-exact")
 
     def stop_signals(self, count):
         """Half of the processes run with glibc's checks of the heap, unless a sanitizer checks it."""
@@ -126,7 +126,7 @@ class Interruptions:
             self.runs.complete("crash", FEW_STEPS)
             self.runs.require_same("crash", "few", FEW_STEPS)
             self.runs.remove("crash")
-        return f"killed at {len(places)} operations; every resume went on bit-exactly"
+        return f"killed at {len(places)} operations; every resume was bit-exact"
 
     def _check_full(self, process, name, where):
         require(process.code == 1, "no error:", process)
@@ -147,7 +147,7 @@ class Interruptions:
             self.runs.complete("full", FEW_STEPS)
             self.runs.require_same("full", "few", FEW_STEPS)
             self.runs.remove("full")
-        return f"full at {count} operations; path named, every resume went on bit-exactly"
+        return f"full at {count} operations; path named, every resume was bit-exact"
 
     def full_file_system(self, count):
         """A real file system without space left, at sizes that let the run get ever further; three
@@ -169,4 +169,4 @@ class Interruptions:
                 self.runs.remove("full", where="small")
         finally:
             subprocess.run(["umount", place], check=True)
-        return f"{count} sizes of a tmpfs; path named, every resume went on bit-exactly"
+        return f"{count} sizes of a tmpfs; path named, every resume was bit-exact"
