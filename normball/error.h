@@ -1,4 +1,4 @@
-// Errors say where they arose, what came, and what is allowed:
+// Errors name the function, the value received, and the values allowed:
 //   [Sign] radius must be positive and finite, got -1
 #pragma once
 
@@ -20,7 +20,7 @@ class NonFiniteError : public std::runtime_error {
   explicit NonFiniteError(const std::string& text, std::string layer = {})
       : std::runtime_error(text), layer_(std::move(layer)) {}
 
-  const std::string& layer() const { return layer_; }  // the first such layer, where it is known
+  const std::string& layer() const { return layer_; }  // the first such layer, if known
 
  private:
   std::string layer_;

@@ -16,7 +16,7 @@ class IterateSampler {
  public:
   explicit IterateSampler(std::uint64_t seed = 0) : random_(seed) {}
 
-  // Offers the current iterate; true where it was kept.
+  // Offers the current iterate; returns true if it was kept.
   bool offer(std::span<const MatrixView<T>> iterate) {
     ++offered_;
     if (random_.below(offered_) != 0) return false;

@@ -1,5 +1,5 @@
 // Every method of the paper is a choice of (norms and radii, constrained or not, rule, alpha, lr).
-// The named ones are composed here and nowhere else; the loop in optimizer.cpp does not know them.
+// The named methods are composed only here; the loop in optimizer.cpp does not know them.
 #pragma once
 
 #include <optional>
@@ -68,9 +68,9 @@ Method clipped_scion(Schedule lr, Schedule alpha, double rho,
 // Algorithm 3.
 Method unconstrained_clipped_scion(Schedule lr, Schedule alpha, double rho);
 
-// The same by name, for configuration files and other languages. What a method does not use is
-// ignored; what it needs and is not given is an error. s3cg has the short steps "norm", which is
-// also what "plain" means there, and "diameter".
+// The same by name, for configuration files and other languages. Options that a method does not use
+// are ignored; a missing option that it needs is an error. s3cg has the short steps "norm", which
+// is also what "plain" means there, and "diameter".
 struct MethodOptions {
   std::optional<Schedule> lr = {};
   std::optional<Schedule> alpha = {};
@@ -80,13 +80,13 @@ struct MethodOptions {
   std::optional<ShortStepForm> short_step = {};  // plain if not given
 };
 Method make_method(std::string_view name, const MethodOptions& options);
-// Throws for an option that is given and that the method ignores, so that a mistake is noticed.
-// alpha = 1 is what a method without momentum does; lr is not looked at.
+// Throws if an option is given that the method ignores, so that mistakes are noticed. alpha = 1 is
+// accepted, because it means no momentum; lr is not checked.
 void require_all_used(std::string_view where, std::string_view name, const MethodOptions& options);
 std::span<const std::string_view> method_names();
 
-// Gives the solver to a method that is a choice of the spectral norm. One that is a choice of
-// another norm has no use for a solver: throws, unless it is the exact one, the default.
+// Sets the solver of a method that determines the norm, if that norm is spectral. For a method with
+// another norm a solver would have no effect: throws, unless it is the exact one, the default.
 void use_solver(std::string_view where, const PolarSolver& solver, Method& method);
 
 // "plain", "norm" or "diameter".

@@ -1,7 +1,7 @@
 /* normball: optimizers that step on norm balls.
  *
- * In C++ this header is the whole library. In C, and from other languages, it is the interface
- * below: plain functions on pointers, an opaque optimizer, and status codes with a text.
+ * In C++ this header includes the whole library. For C and other languages it is the interface
+ * below: plain functions on pointers, an opaque optimizer, and status codes with error texts.
  */
 #ifndef NORMBALL_NORMBALL_H_
 #define NORMBALL_NORMBALL_H_
@@ -17,9 +17,9 @@ extern "C" {
 typedef enum normball_status {
   NORMBALL_OK = 0,
   NORMBALL_INVALID_ARGUMENT = 1, /* no weight was changed */
-  NORMBALL_NON_FINITE = 2,       /* NaN or infinity in a gradient, a weight or s; likewise */
-  NORMBALL_OUT_OF_MEMORY = 3,    /* likewise */
-  NORMBALL_ERROR = 4             /* likewise */
+  NORMBALL_NON_FINITE = 2,       /* the same; a gradient, a weight or s has NaN or infinity */
+  NORMBALL_OUT_OF_MEMORY = 3,    /* no weight was changed */
+  NORMBALL_ERROR = 4             /* no weight was changed */
 } normball_status;
 
 /* The text of the calling thread's last error; empty before the first. Valid until the next one. */
@@ -38,7 +38,7 @@ typedef struct normball_layer {
   const int64_t* dimensions; /* e.g. {out, in} or {out, in, k, k} */
   size_t rank;
   const char* norm; /* e.g. "spectral", "sign", "rms"; NULL: "auto", or the method's own */
-  double radius;    /* positive; 1 where the method has its own */
+  double radius;    /* positive; 1 if the method has its own */
 } normball_layer;
 
 typedef struct normball_report {
@@ -49,7 +49,7 @@ typedef struct normball_report {
   double lr;
   double wolfe_gap;
   int clipped; /* eta was cut at rho */
-  int skipped; /* nothing was done: no gradient at all, or one or s not finite */
+  int skipped; /* nothing was done: no gradient at all, or a gradient or s is not finite */
   int stalled; /* constrained and s < 0, so eta = 0: see normball_scale_into_balls() */
 } normball_report;
 
@@ -60,10 +60,10 @@ typedef struct normball_layer_report {
   double weight_norm; /* relative to the radius, before the step; with report_weight_norms */
 } normball_layer_report;
 
-/* Fill with normball_default_options() first. Zero means "not given" for the numbers. What is given
- * and the method does not use is refused. The sizes tell the library which fields the program
- * knows: structures may grow at their ends, and programs compiled before go on working with the
- * library after, and the other way round. */
+/* Fill with normball_default_options() first. For numbers, zero means "not given". Options that are
+ * given but not used by the method are refused. The sizes tell the library which fields the program
+ * knows: structures may grow at their ends, and a program works with libraries that are older or
+ * newer than the header it was compiled with. */
 typedef struct normball_options {
   size_t struct_size;       /* sizeof(normball_options) */
   size_t layer_size;        /* sizeof(normball_layer) */
@@ -80,7 +80,7 @@ typedef struct normball_options {
   const char* short_step; /* of "clipped_scion": "plain" (default), "norm" or "diameter"; of "s3cg":
                              "norm" (default) or "diameter" */
   int threads;            /* 0: OpenMP's default; at most 4096 */
-  int overwrite_gradients; /* 0 or 1, as all below: let gradient buffers hold the directions */
+  int overwrite_gradients; /* 0 or 1, as all below: gradient buffers may hold the directions */
   int light;               /* keep the average in the gradient buffers, and no other state: add the
                               new gradients to what a step leaves there, without zeroing; alpha may
                               then change before the first step only */
@@ -88,7 +88,8 @@ typedef struct normball_options {
   int report_weight_norms;
 } normball_options;
 
-/* In the header, so that the sizes are the program's. From other languages: all zero but these. */
+/* In the header, so that the sizes are those of the program. In other languages, set all fields
+ * except these to zero. */
 static inline void normball_default_options(normball_options* options) {
   if (options == NULL) return;
   memset(options, 0, sizeof *options);
@@ -107,30 +108,32 @@ normball_status normball_create(const char* method, normball_dtype dtype,
                                 const normball_options* options, normball_optimizer** out);
 void normball_destroy(normball_optimizer* optimizer);
 
-/* One pointer a layer, to as many elements as the layer has, of the optimizer's type. A null
- * gradient leaves its layer out of the step; where all are null there is no step, and none is
- * counted. report may be null. Layers that are stepped must not share memory. After an error
- * weights and state are as before; but with overwrite_gradients, where a solver fails or s
- * overflows, and where an average was not finite to begin with, the averages have taken the
- * gradients in. */
+/* One pointer per layer, to as many elements as the layer has, of the optimizer's type. A layer
+ * with a null gradient takes no part in the step; if all are null, no step is taken or counted.
+ * report may be null. Layers that are stepped must not share memory. After an error, weights and
+ * state are as before, with two exceptions: with overwrite_gradients, if a solver fails or s
+ * overflows; and if an average was already not finite. Then the averages include the gradients, but
+ * the weights are unchanged. */
 normball_status normball_step(normball_optimizer* optimizer, void* const* weights,
                               void* const* gradients, normball_report* report);
-/* A layer in the last step. */
+/* Describes a layer in the last step. */
 normball_status normball_get_layer_report(const normball_optimizer* optimizer, size_t layer,
                                           normball_layer_report* report);
 
-/* What may change between steps. rho: only where the method clips. */
+/* Values that may change between steps. rho: only if the method clips. */
 normball_status normball_set_lr(normball_optimizer* optimizer, double lr);
 normball_status normball_set_alpha(normball_optimizer* optimizer, double alpha);
 normball_status normball_set_rho(normball_optimizer* optimizer, double rho);
 
-/* Scales every weight outside its ball to its sphere: for weights that start outside, where a
- * constrained method may stand still. before, where not null, gets the product norm before. */
+/* Scales every weight outside its ball to the sphere: for weights that start outside, where a
+ * constrained method may be unable to move. Stores the previous product norm in *before unless it
+ * is null.
+ */
 normball_status normball_scale_into_balls(normball_optimizer* optimizer, void* const* weights,
                                           double* before);
 
-/* The state, buffer by buffer, in place: save by reading, restore by writing, then set the steps.
- */
+/* The state, buffer by buffer, in place: to save, read the buffers; to restore, write them and set
+ * the steps. */
 normball_status normball_state_count(normball_optimizer* optimizer, size_t* count);
 normball_status normball_state_buffer(normball_optimizer* optimizer, size_t index,
                                       const char** name, void** data, size_t* elements);
@@ -138,8 +141,9 @@ normball_status normball_get_steps(const normball_optimizer* optimizer, int64_t*
 /* From 0 to 2^62. */
 normball_status normball_set_steps(normball_optimizer* optimizer, int64_t steps);
 
-/* Single norms, on a dense matrix. normball_lmo refuses NaN and infinity, and its value, where not
- * null, gets the dual norm of d; the others are NaN, or else infinity, where an entry is. */
+/* Single norms, of a dense matrix. normball_lmo refuses NaN and infinity, and stores the dual norm
+ * of d in *value unless it is null. The others give NaN if an entry is NaN, or else infinity if an
+ * entry is infinite. */
 normball_status normball_lmo(const char* norm, normball_dtype dtype, const void* d, int64_t rows,
                              int64_t cols, void* out, double* value);
 normball_status normball_norm(const char* norm, normball_dtype dtype, const void* x, int64_t rows,

@@ -1,4 +1,4 @@
-// Independent pieces of work over the cores of this process's OpenMP team.
+// Runs independent pieces of work on the OpenMP team of this process.
 #pragma once
 
 #include <functional>
@@ -7,21 +7,21 @@
 
 namespace normball {
 
-// More than this ends in the OpenMP runtime's own crash, not in an error.
+// With more threads than this, the OpenMP runtime crashes instead of reporting an error.
 inline constexpr int max_threads = 4096;
 
-// What set_default_threads() chose; without that OpenMP's current default for the calling thread
-// (OMP_NUM_THREADS, omp_set_num_threads(), or the cores), up to max_threads. Where nobody gave a
-// number, not more than this process's control group grants (usable_cpus() in processor.h).
+// The number set by set_default_threads(), or else OpenMP's current default for the calling thread
+// (OMP_NUM_THREADS, omp_set_num_threads(), or the cores), up to max_threads. If no number was set
+// at all, no more than the control group of this process grants (usable_cpus() in processor.h).
 int default_threads();
 
-// For the whole process, from 1 to max_threads; 0 leaves it to OpenMP again. OpenMP's own setting,
-// which others in the process read, stays as it is.
+// For the whole process, from 1 to max_threads; 0 returns to OpenMP's default. OpenMP's own
+// setting, which other libraries in the process read, does not change.
 void set_default_threads(int threads);
-int chosen_threads();  // 0 where nothing was chosen
+int chosen_threads();  // 0 if none was set
 
-// Holds BLAS to one thread in its scope: results then do not depend on the number of threads, and
-// small matrices are not slowed down by waking others. The setting is the calling thread's alone.
+// Limits BLAS to one thread in its scope, so that results do not depend on the number of threads,
+// and small matrices are not slowed down by waking other threads. Affects only the calling thread.
 class SingleThreadedBlas {
  public:
   SingleThreadedBlas();
@@ -38,9 +38,9 @@ using Task = void (*)(const void* body, Index i, int thread);
 void run_tasks(Index count, int threads, Task task, const void* body);
 }  // namespace detail
 
-// body(i, thread) for every i in [0, count), in order of i as threads become free; thread <
-// threads. BLAS runs single-threaded inside, also where threads == 1, so that results do not depend
-// on the number of threads. The first exception thrown by a body is rethrown after all have ended.
+// Calls body(i, thread) for every i in [0, count), in order of i as threads become free; thread <
+// threads. BLAS runs single-threaded inside, even if threads == 1, so that results do not depend on
+// the number of threads. The first exception thrown by a body is rethrown after all have ended.
 // OpenMP's threads do not survive fork(): a child whose parent had used them runs on one thread.
 template <class Body>
 void parallel_for(Index count, int threads, const Body& body) {

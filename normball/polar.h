@@ -14,8 +14,8 @@
 namespace normball {
 
 // The default. Singular values up to max(rows, cols) epsilon times the largest are rounding and
-// become 0. The others become 1 within 2e-4 (float) or 1e-10 and 1e-12 upwards (double), for
-// condition numbers up to 1e6 and 1e10. See docs/polar.md.
+// become 0. The others become 1 to within 2e-4 in float, for condition numbers up to 1e6; in double
+// to within 1e-10 below and 1e-12 above, for condition numbers up to 1e10. See docs/polar.md.
 struct ExactPolar {
   friend bool operator==(const ExactPolar&, const ExactPolar&) = default;
 };
@@ -26,7 +26,7 @@ struct ExactPolar {
 // pairing with x never exceeds the dual norm, and its cost does not depend on the spectrum: on
 // ill-conditioned input about half of the exact one's.
 struct DampedPolar {
-  double damping = 1e-3;  // at least 1e-3, so that delta² is above float's rounding of x xᵀ
+  double damping = 1e-3;  // at least 1e-3, so that delta² exceeds float's rounding of x xᵀ
 
   friend bool operator==(const DampedPolar&, const DampedPolar&) = default;
 };
@@ -40,8 +40,8 @@ struct SvdPolar {
 using Quintic = std::array<double, 3>;
 
 // A fixed number of quintic steps from x / (safety ‖x‖_F). Inexact: with the "muon" coefficients
-// the singular values end up in [0.68, 1.20] (smaller ones below), so the result can leave the unit
-// ball and its pairing with x only estimates the dual norm.
+// the singular values end up in [0.68, 1.20] (small ones below that), so the result can leave the
+// unit ball and its pairing with x only estimates the dual norm.
 struct NewtonSchulz {
   std::vector<Quintic> steps = {};
   std::string preset = "custom";  // a name for printing; see newton_schulz()
@@ -52,8 +52,9 @@ struct NewtonSchulz {
   friend bool operator==(const NewtonSchulz&, const NewtonSchulz&) = default;
 };
 
-// Low rank: P polar(Pᵀx), where P spans the leading left singular vectors approximately, found by
-// one subspace iteration a call, started where the last one ended. Always inside the ball.
+// Low rank: P polar(Pᵀx), where P approximately spans the leading left singular vectors. Each call
+// does one subspace iteration, starting from the result of the previous call. Always inside the
+// ball.
 struct PowerIteration {
   Index rank = 8;
 
@@ -62,7 +63,7 @@ struct PowerIteration {
 
 using PolarSolver = std::variant<ExactPolar, DampedPolar, SvdPolar, NewtonSchulz, PowerIteration>;
 
-// Presets: muon, you, polar_express, cans, cubic. steps == 0 takes the usual number (cubic: 15).
+// Presets: muon, you, polar_express, cans, cubic. steps == 0 means the usual number (cubic: 15).
 NewtonSchulz newton_schulz(std::string_view preset = "muon", int steps = 0);
 
 // "exact", "damped(damping=0.01)", "svd", "power(rank=8)", "muon",
@@ -72,7 +73,7 @@ PolarSolver parse_polar_solver(std::string_view text);
 std::string to_string(const PolarSolver& solver);
 std::ostream& operator<<(std::ostream& out, const PolarSolver& solver);
 
-// Throws std::invalid_argument where the solver's options are out of range.
+// Throws std::invalid_argument if the solver's options are out of range.
 void validate(const PolarSolver& solver);
 
 // The number of elements that power iteration keeps between calls for a matrix of this size (its
@@ -86,7 +87,7 @@ template <class T>
 void polar(const PolarSolver& solver, ConstMatrixView<T> x, MatrixView<T> q, Workspace& workspace,
            T* state = nullptr, int threads = 1);
 
-// How far q is from a polar factor of x.
+// How far q is from being a polar factor of x.
 struct PolarError {
   double orthogonality = 0;  // ‖q qᵀ - I‖_F / sqrt(k), k = min(rows, cols): all of sigma(q) at 1?
   double asymmetry = 0;  // ‖h - hᵀ‖_F / ‖h‖_F for h = q xᵀ, which is symmetric for the true one

@@ -1,5 +1,5 @@
-// What this processor can do, what OpenBLAS took it for, and how many cores this process may use.
-// Internal.
+// The instruction sets of this processor, the kernels that OpenBLAS chose for it, and how many
+// cores this process may use. Internal.
 #pragma once
 
 #include <functional>
@@ -18,27 +18,28 @@ struct Processor {
 };
 Processor this_processor();
 
-// The kernels that OpenBLAS chose, e.g. "SkylakeX"; empty where the BLAS is another one.
+// The kernels that OpenBLAS chose, e.g. "SkylakeX"; empty if the BLAS is another one.
 std::string blas_core();
 
-// The OPENBLAS_CORETYPE that fits the processor better than the kernels chosen, or nothing where
-// they are good or not known. `core` empty: what fits the processor, whatever OpenBLAS would
-// choose.
+// The OPENBLAS_CORETYPE that fits the processor better than the chosen kernels, or nothing if these
+// are good or not known. With an empty `core`: the one that fits the processor, whatever OpenBLAS
+// would choose.
 std::string_view better_core_type(const Processor& processor, std::string_view core);
 
-// One warning on standard error, at the first call in the process, where OpenBLAS chose poor
-// kernels by itself. NORMBALL_QUIET in the environment silences it.
+// Prints one warning on standard error, at the first call in the process, if OpenBLAS itself chose
+// poor kernels. NORMBALL_QUIET in the environment silences it.
 void warn_about_blas_once();
 
-// The contents of a file, or nothing where it cannot be read.
+// The contents of a file, or nothing if it cannot be read.
 using ReadFile = std::function<std::optional<std::string>(const std::string& path)>;
 std::optional<std::string> read_file(const std::string& path);
 
-// How many cores' time the control groups of this process grant it, e.g. 1.5; infinite without
-// limit. Both versions; `read` sees /proc/self/cgroup and what is under /sys/fs/cgroup.
+// The processor time, in cores, that the control groups of this process grant it, e.g. 1.5;
+// infinite without a limit. Supports both versions; `read` is given /proc/self/cgroup and files
+// under /sys/fs/cgroup.
 double cgroup_cpus(const ReadFile& read = read_file);
 
-// The cores that this process may run on, at most the time granted, rounded up.
+// The number of cores that this process may run on, but no more than the time granted, rounded up.
 int usable_cpus();
 
 }  // namespace normball

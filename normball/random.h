@@ -8,8 +8,8 @@
 
 namespace normball {
 
-// SplitMix64 (Steele, Lea and Flood 2014): the state is one counter, so it saves and restores as
-// one.
+// SplitMix64 (Steele, Lea and Flood 2014): the state is a single counter, which can be saved and
+// restored.
 class Random {
  public:
   explicit Random(std::uint64_t seed = 0) : state_(seed) {}

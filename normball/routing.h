@@ -11,7 +11,8 @@
 //   embedding                                                       ColNorm, transposed
 //   output head; embedding tied to it                               Sign
 //
-// A parameter may be several matrices (fused QKV, heads, experts): each is a layer of its own.
+// A parameter may consist of several matrices (fused QKV, heads, experts); each is a separate
+// layer.
 #pragma once
 
 #include <iosfwd>
@@ -25,7 +26,7 @@
 
 namespace normball {
 
-// What a parameter is, as far as the caller knows; names help where it is Unknown.
+// What a parameter is, as far as the caller knows; if Unknown, its name may tell.
 enum class Kind {
   Unknown,
   Linear,         // (out, in), perhaps the output head; with more dimensions in front: stacked
@@ -57,8 +58,8 @@ struct ModuleParameter {
   const void* identity = nullptr;  // of the tensor: tied weights are one tensor
 };
 
-// What the parameters of a model are, by the types of their modules; Unknown where those say
-// nothing. A tied weight has its kind at its first mention and is an Alias after it.
+// What the parameters of a model are, by the types of their modules; Unknown if these do not tell.
+// A tied weight has its kind at its first mention and is an Alias afterwards.
 std::vector<Kind> kinds_of(std::span<const ModuleParameter> parameters);
 // Whether kinds_of() knows a type of module: "Linear", "Conv2d", "LSTM", ...
 bool is_module_type(std::string_view type);
@@ -66,7 +67,7 @@ bool is_module_type(std::string_view type);
 // Cuts a matrix into blocks of rows or of columns.
 struct Split {
   bool columns = false;
-  std::vector<Index> parts = {1};  // one number: as many equal parts; several: their sizes
+  std::vector<Index> parts = {1};  // one number: that many equal parts; several: their sizes
 
   friend bool operator==(const Split&, const Split&) = default;
 };
@@ -75,13 +76,13 @@ struct Split {
 Split parse_split(std::string_view text);
 std::string to_string(const Split& split);
 
-// What a rule or a group says; what it leaves out is chosen.
+// The choices of a rule or a group; routing makes those that it leaves out.
 struct Assignment {
   std::optional<Norm> norm = {};  // Auto leaves the choice to routing
   std::optional<Role> role = {};  // its norm, and which default radius
   std::optional<double> radius = {};
   std::optional<Split> split = {};
-  std::optional<int> batch = {};  // leading dimensions that count matrices (experts)
+  std::optional<int> batch = {};  // number of leading dimensions that index matrices (experts)
   std::optional<double> lr = {};  // instead of the group's; follows the group's schedule
 
   friend bool operator==(const Assignment&, const Assignment&) = default;
@@ -104,7 +105,7 @@ struct RoutingRule {
   friend bool operator==(const RoutingRule&, const RoutingRule&) = default;
 };
 
-// The radius of a parameter by its role, where neither a rule nor its group gives one.
+// The radius of a parameter by its role, if neither a rule nor its group gives one.
 struct RoleRadii {
   double input = 1, onehot = 1, hidden = 1, output = 1, bias = 1;
 
@@ -117,8 +118,8 @@ struct RoutingOptions {
   RoleRadii radii = {};
   PolarSolver solver = ExactPolar{};  // of the spectral norms that routing chooses
   double grad_clip = 0;               // the norm to which the caller clips gradients, 0: not at all
-  // Some methods are a choice of norm or radius for all layers. A rule or group that gives another
-  // is an error: it would have no effect.
+  // Some methods determine the norm or radius of all layers. A rule or group that gives another is
+  // an error, because it would have no effect.
   std::string method = {};
   std::optional<Norm> method_norm = {};
   std::optional<double> method_radius = {};
@@ -135,7 +136,7 @@ struct Block {
 struct Route {
   std::string name;
   std::vector<Index> dimensions;
-  std::vector<Block> blocks = {};  // none: it takes no part
+  std::vector<Block> blocks = {};  // empty: the parameter takes no part
   Kind kind = Kind::Unknown;
   Role role = Role::Hidden;
   Norm norm = Auto{};  // never Auto where there are blocks
@@ -154,9 +155,9 @@ struct Routing {
   // A table (parameter, shape, norm, radius, why), then the warnings.
   std::string explain() const;
 
-  // For explain(): the parameter's name in the model, where the optimizer was given none.
+  // For explain(): the parameter's name in the model, if the optimizer was given none.
   void rename(size_t route, const std::string& name);
-  // For explain(): a parameter that the model has and the optimizer does not.
+  // For explain(): a parameter of the model that the optimizer does not have.
   void add_ungrouped(const std::string& name, std::vector<Index> dimensions);
 };
 

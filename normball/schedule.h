@@ -36,7 +36,7 @@ struct Cosine {
 using Decay = std::variant<Constant, LinearDecay, Warmdown, Cosine>;
 
 // A linear warm-up (k+1)/warmup to `value`, then the decay over the remaining steps. `steps` of the
-// decay counts from the very first step, warm-up included; after it the last value stays.
+// decay includes the warm-up; afterwards the last value is kept.
 struct Schedule {
   double value = 0;
   Decay decay = Constant{};

@@ -12,7 +12,7 @@ struct Shape {
   Index rows = 1;    // fan-out: the first dimension
   Index cols = 1;    // fan-in times kernel: all the others
   Index kernel = 1;  // k for a 1-d and k*k for a 2-d convolution, else 1
-  int rank = 2;      // number of dimensions it came from
+  int rank = 2;      // number of dimensions before flattening
 
   friend bool operator==(const Shape&, const Shape&) = default;
 
@@ -33,7 +33,7 @@ Shape shape_of(MatrixView<T> view) {
 }
 
 namespace detail {
-// What is wrong with the shape and what is allowed; empty if nothing.
+// The error in the shape and what is allowed; empty if the shape is valid.
 std::string shape_error(const Shape& shape);
 }  // namespace detail
 

@@ -54,15 +54,15 @@ struct Adaptive {
 
 using StepRule = std::variant<Normalized, Steepest, Clipped, ShortStep, OpenLoop, Adaptive>;
 
-// What a rule may look at.
+// The values that a rule may use.
 struct StepInput {
   double pairing = 0;         // s
   double direction_norm = 1;  // ‖v‖, only for rules that need it
   std::int64_t step = 0;      // k
 };
 
-// Never negative: where s < 0 (a start outside the ball, an inexact LMO) eta is 0. NaN where s or
-// ‖v‖ is NaN: no rule makes a step of it.
+// Never negative: if s < 0 (a start outside the ball, an inexact LMO), eta is 0. NaN if s or ‖v‖ is
+// NaN, so no rule turns NaN into a step.
 double eta(const StepRule& rule, const StepInput& input);
 
 // The largest eta the rule can give; infinity for Steepest.
@@ -71,10 +71,10 @@ double max_eta(const StepRule& rule);
 // The user's lr is gamma rho, so gamma = lr / rho. Rules without a rho count as rho = 1.
 double rho(const StepRule& rule);
 
-// Another rho for a rule that clips (Clipped, ShortStep); an error for the others.
+// Sets rho of a rule that clips (Clipped, ShortStep); an error for the others.
 void set_rho(StepRule& rule, double rho);
 
-// Whether the rule clips, and cut eta at rho.
+// Whether the rule clips and has cut eta at rho.
 bool is_clipped(const StepRule& rule, double eta);
 
 bool needs_direction_norm(const StepRule& rule);

@@ -12,8 +12,9 @@
 
 namespace normball {
 
-// A stack of cache-line aligned blocks. take() hands out memory until the enclosing Frame ends.
-// What does not fit is allocated then, and the next outermost Frame starts with room for all of it.
+// A stack of cache-line aligned blocks. take() hands out memory that is valid until the enclosing
+// Frame ends. Memory that does not fit is allocated separately, and the next outermost Frame starts
+// with room for all of it.
 class Workspace {
  public:
   class Frame {
@@ -47,13 +48,12 @@ class Workspace {
 
   std::size_t high_water() const { return high_water_; }
 
-  // Counts so much as needed here, without taking it: for work that needs more or less of it as the
-  // data will have it.
+  // Counts this much memory as needed, without taking it: for work whose need depends on the data.
   void expect(std::size_t bytes) {
     high_water_ = std::max(high_water_, used_ + spilled_bytes_ + bytes);
   }
 
-  // What a block of so many bytes takes.
+  // The memory that a block of this many bytes takes.
   static constexpr std::size_t rounded(std::size_t bytes) {
     return (bytes + alignment - 1) / alignment * alignment;
   }

@@ -1,4 +1,4 @@
-// ClippedScion and Scion for LibTorch, where Adam stood:
+// ClippedScion and Scion as LibTorch optimizers:
 //
 //   normball::optim::ClippedScion optimizer(
 //       *model, normball::optim::ClippedScionOptions(0.01).alpha(0.1).rho(600));
@@ -14,12 +14,12 @@ using ScionOptions = NormBallOptions;
 using ScionParamState = NormBallParamState;
 
 namespace detail {
-// The method's name for the options; throws where they do not belong to it.
+// The method's name for the options; throws if they do not belong to it.
 std::string_view clipped_scion_method(const NormBallOptions& options);
 std::string_view scion_method(const NormBallOptions& options);
 }  // namespace detail
 
-// Algorithm 3, or Algorithm 4 where constrained. Needs lr and rho.
+// Algorithm 3, or Algorithm 4 if constrained. Needs lr and rho.
 class ClippedScion : public NormBall {
  public:
   // Groups, tensors, module->named_parameters(), or a module.

@@ -11,15 +11,16 @@
 
 namespace normball::optim {
 
-// The parameters of a module as one group, with their names and what their modules say they are.
-// The prefix tells the parameters of several modules apart: "encoder" makes "encoder.fc.weight".
+// The parameters of a module as one group, with their names and their kinds by the types of their
+// modules. The prefix distinguishes the parameters of several modules: "encoder" makes
+// "encoder.fc.weight".
 ::torch::optim::OptimizerParamGroup group_of(const ::torch::nn::Module& module,
                                              const NormBallOptions& options = {},
                                              const std::string& prefix = "");
 
-// s and η are of all groups together. Contiguous CPU tensors of float32 or float64 are updated in
-// place by the core; all others by tensor operations (float32 for 16-bit types). Parameters are
-// routed to norms when the optimizer is made, and again when a group or its options change.
+// s and η belong to all groups together. Contiguous CPU tensors of float32 or float64 are updated
+// in place by the core, all others by tensor operations (float32 for 16-bit types). Parameters are
+// routed to norms when the optimizer is constructed, and again when a group or its options change.
 class NormBall : public ::torch::optim::Optimizer {
  public:
   // `method` as in method_names(): "ggnc", "clipped_sign", ...
@@ -51,15 +52,16 @@ class NormBall : public ::torch::optim::Optimizer {
   const Routing& routing();
   // The routing that step() uses, as a table.
   std::string explain();
-  // The same with the module's names where the groups have none, and with those of its parameters
-  // that no group has.
+  // The same with the module's names where the groups have none, and with the parameters of the
+  // module that are in no group.
   std::string explain(const ::torch::nn::Module& module);
 
-  // The weights by their routes, in place: matrices at random on the spheres of their norms and
-  // radii, biases 0. Gains, vectors that are no biases, and frozen parameters stay.
+  // Initializes the weights in place according to their routes: matrices at random on the spheres
+  // of their norms and radii, biases at 0. Gains, vectors that are not biases, and frozen
+  // parameters do not change.
   void initialize(uint64_t seed = 0);
-  // Scales every weight outside of its ball back to the sphere: for constrained methods, which may
-  // stand still outside. Frozen parameters stay. Returns the product norm of the others before,
+  // Scales every weight outside its ball back to the sphere: for constrained methods, which may not
+  // move outside. Frozen parameters do not change. Returns the previous product norm of the others,
   // max ‖W_l‖ / r_l.
   double scale_into_balls();
 

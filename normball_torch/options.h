@@ -18,8 +18,8 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   NormBallOptions() = default;
   NormBallOptions(double lr);  // NOLINT: as in LibTorch, a number is an lr
 
-  // Of a group, or of all of them: what a group leaves out is the optimizer's. lr is γρ, the
-  // largest step relative to the balls. Text forms as everywhere in the library.
+  // Options of a group, or of all groups: a group inherits from the optimizer what it leaves out.
+  // lr is γρ, the largest step relative to the balls. Text forms are those of the library.
   TORCH_ARG(std::optional<double>, lr) = {};
   TORCH_ARG(std::string, norm) = "auto";
   TORCH_ARG(std::optional<double>, radius) = {};
@@ -30,7 +30,7 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   TORCH_ARG(std::vector<std::string>, names) = {};  // of the group's parameters, in their order
   TORCH_ARG(std::vector<std::string>, kinds) = {};  // as parse_kind() reads them, or none
 
-  // Of the whole optimizer: a group that says otherwise is an error.
+  // Options of the whole optimizer: a group with another value is an error.
   TORCH_ARG(std::optional<double>, alpha) = {};
   TORCH_ARG(std::optional<double>, rho) = {};
   TORCH_ARG(std::optional<double>, beta) = {};
@@ -43,9 +43,9 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   TORCH_ARG(std::optional<RoleRadii>, radii) = {};
   TORCH_ARG(std::optional<double>, grad_clip) = {};  // what clip_grad_norm_ is called with, if so
   TORCH_ARG(std::optional<int64_t>, threads) = {};   // 0: OpenMP's default
-  // Spectral layers keep their direction in the gradient: it is lost, and a buffer is saved.
+  // Spectral layers store their direction in the gradient, which is lost; this saves a buffer.
   TORCH_ARG(std::optional<bool>, overwrite_gradients) = {};
-  TORCH_ARG(std::optional<bool>, skip_nonfinite) = {};  // a step with NaN is skipped, not an error
+  TORCH_ARG(std::optional<bool>, skip_nonfinite) = {};  // skip a step with NaN instead of throwing
   TORCH_ARG(std::optional<bool>, force_aten) = {};      // tensor operations on the CPU as well
 
  public:
