@@ -127,8 +127,7 @@ normball_status normball_set_rho(normball_optimizer* optimizer, double rho);
 
 /* Scales every weight outside its ball to the sphere: for weights that start outside, where a
  * constrained method may be unable to move. Stores the previous product norm in *before unless it
- * is null.
- */
+ * is null. */
 normball_status normball_scale_into_balls(normball_optimizer* optimizer, void* const* weights,
                                           double* before);
 

@@ -60,9 +60,9 @@ class NormBall : public ::torch::optim::Optimizer {
   // of their norms and radii, biases at 0. Gains, vectors that are not biases, and frozen
   // parameters do not change.
   void initialize(uint64_t seed = 0);
-  // Scales every weight outside its ball back to the sphere: for constrained methods, which may not
-  // move outside. Frozen parameters do not change. Returns the previous product norm of the others,
-  // max ‖W_l‖ / r_l.
+  // Scales every weight outside its ball back to the sphere: for constrained methods, which may be
+  // unable to move there. Frozen parameters do not change. Returns the previous product norm of the
+  // others, max ‖W_l‖ / r_l.
   double scale_into_balls();
 
  private:

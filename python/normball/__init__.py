@@ -51,9 +51,9 @@ def _matrix(function: str, name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def lmo(d: npt.ArrayLike, norm: str = "auto", solver: Optional[str] = None) -> npt.NDArray[Any]:
-    """The linear minimization oracle: a minimizer of <d, x> over ||x|| <= 1, with its minus sign.
+    """The linear minimization oracle: a minimizer of <d, x> over ||x|| <= 1 (which includes the minus sign).
 
-    ``lmo(0) = 0``. ``solver`` chooses how the spectral norm finds UV^T: ``"exact"`` (default), ``"damped"``, ``"svd"``,
+    ``lmo(0) = 0``. ``solver`` chooses how the spectral norm computes UV^T: ``"exact"`` (default), ``"damped"``, ``"svd"``,
     ``"muon"``, ``"polar_express"``, ``"power(rank=8)"``, ...
 
     >>> lmo(np.array([[3.0, 0.0], [0.0, -2.0]]), norm="spectral")
@@ -71,7 +71,7 @@ def sharp(d: npt.ArrayLike, norm: str = "auto", solver: Optional[str] = None) ->
 
 
 def norm(x: npt.ArrayLike, norm: str = "auto") -> float:
-    """||x|| in the norm by name."""
+    """||x|| in the named norm."""
     _check_names("norm", norm)
     return _core.norm(_matrix("norm", "x", x), norm)
 
@@ -103,14 +103,14 @@ def initialize(shape: Union[int, Sequence[int]], norm: str = "auto", radius: flo
 
 
 def get_num_threads() -> int:
-    """The number of threads of the functions here: what set_num_threads() chose, or else OpenMP's."""
+    """The number of threads of the functions in this module: that of set_num_threads(), or else OpenMP's."""
     return _core.get_num_threads()
 
 
 def set_num_threads(threads: int) -> None:
-    """Sets the number of threads of normball in this process; 0 leaves it to OpenMP and torch again.
+    """Sets the number of threads of normball in this process; 0 returns to the default of OpenMP and torch.
 
-    An optimizer with ``threads`` of its own keeps them. Neither torch's nor OpenMP's own number changes.
+    An optimizer with its own ``threads`` keeps them. The numbers of torch and OpenMP themselves do not change.
     """
     if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or not 0 <= threads <= _core.MOST_THREADS:
         raise ValueError(f"[set_num_threads] threads must be an integer from 0 to {_core.MOST_THREADS}, got {threads!r}")

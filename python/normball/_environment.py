@@ -1,4 +1,4 @@
-"""OpenBLAS reads OPENBLAS_CORETYPE when it is loaded: here it gets the kernels that fit this processor.
+"""Makes OpenBLAS, which reads OPENBLAS_CORETYPE when it is loaded, choose the kernels that fit this processor.
 
 Old versions take processors that they do not know for one of 2004, and run at a fifth of the speed. Once loaded, by NumPy
 or torch, the library keeps its choice; the C++ core then warns of a poor one (NORMBALL_QUIET=1 silences it).
@@ -22,7 +22,7 @@ def _read(path: str) -> str:
 
 
 def core_type(cpuinfo: str) -> str:
-    """The core type for the processor that /proc/cpuinfo describes, as the C++ core chooses it; empty: leave it alone."""
+    """The core type for the processor in /proc/cpuinfo, as the C++ core chooses it; empty if none should be set."""
     found = re.search(r"^flags\s*:(.*)$", cpuinfo, re.MULTILINE)
     flags: Set[str] = set(found.group(1).split()) if found else set()
     amd = re.search(r"^vendor_id\s*:\s*AuthenticAMD", cpuinfo, re.MULTILINE) is not None
@@ -35,7 +35,7 @@ def core_type(cpuinfo: str) -> str:
 
 
 def wanted(environment: "os._Environ[str]", maps: str, cpuinfo: str) -> str:
-    """What to set; empty where somebody has chosen, or where the library is loaded already."""
+    """The value to set; empty if the user has set one, or if the library is already loaded."""
     if environment.get(_VARIABLE) or "openblas" in maps:
         return ""
     return core_type(cpuinfo)
@@ -43,7 +43,7 @@ def wanted(environment: "os._Environ[str]", maps: str, cpuinfo: str) -> str:
 
 @contextlib.contextmanager
 def suited_to_this_processor() -> Iterator[None]:
-    """While libraries are loaded; afterwards the environment is as it was, also for processes started from here."""
+    """Sets the variable while libraries are loaded; afterwards the environment is as before, also for child processes."""
     chosen = wanted(os.environ, _read("/proc/self/maps"), _read("/proc/cpuinfo"))
     before = os.environ.get(_VARIABLE)
     if chosen:

@@ -1,4 +1,4 @@
-"""explain(model): the routes that step, under the model's names, and what the model has and no group."""
+"""explain(model): the routes of a step under the model's names, and parameters of the model that are in no group."""
 from __future__ import annotations
 
 from typing import Any, Mapping, Sequence

@@ -42,7 +42,7 @@ def _divided(d: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 
 
 def polar(d: torch.Tensor, solver: str) -> torch.Tensor:
-    """UV^T of d, or what the named iteration makes of it."""
+    """UV^T of d, or the result of the named iteration."""
     x, _ = _scaled(d)
     if not x.any():
         return torch.zeros_like(d)
@@ -94,14 +94,14 @@ class _Layer:
     largest: float = 0.0  # of the parameter's own type, which may be narrower than w's
 
     def norm(self, x: torch.Tensor, needed: bool) -> torch.Tensor:
-        """||x|| / r; of a user's norm that cannot say it, NaN unless it is needed."""
+        """||x|| / r; NaN for a user's norm without norm(x), unless it is needed."""
         if self.python_norm is not None:
             return self.python_norm.norm(x, needed) / self.radius
         return geometry_norm(self.geometry, x) / (self.scale * self.radius)
 
 
 def geometry_norm(geometry: str, x: torch.Tensor) -> torch.Tensor:
-    """NaN where x has one, else infinity where x has one."""
+    """NaN if x has one, else infinity if x has one."""
     if x.numel() == 0:
         return torch.zeros((), dtype=torch.float64)
     largest = x.abs().max().double()
@@ -133,7 +133,7 @@ def _numbers(tensors: Sequence[torch.Tensor]) -> List[float]:
 
 
 class PythonNorm:
-    """A user's norm on one matrix of a parameter: an object with lmo(d), and norm(x) and dual_norm(d) if it likes."""
+    """A user's norm on one matrix of a parameter: an object with lmo(d), and optionally norm(x) and dual_norm(d)."""
 
     def __init__(self, norm: Any, parameter: str, shape: Sequence[int]) -> None:
         self._norm = norm
@@ -154,7 +154,7 @@ class PythonNorm:
         return u, self._number("dual_norm", self._norm.dual_norm(given), d)
 
     def check(self, d: torch.Tensor, u: torch.Tensor, pairing: float, dual: float) -> None:
-        """Refuses what no ball around 0 can give."""
+        """Refuses values that no ball around 0 can give."""
         eps = 64 * torch.finfo(d.dtype).eps
         if pairing < 0 and -pairing > eps * float(torch.linalg.vector_norm(d) * torch.linalg.vector_norm(u)):
             raise ValueError(f"[{self._where}.lmo] returned x with <d, x> = {-pairing:.6g} for '{self._parameter}'; a "
@@ -291,7 +291,7 @@ class FallbackPart:
         self._method = method
 
     def check(self, eta: float) -> None:
-        """Raises ValueError for an eta that apply() could not do."""
+        """Raises ValueError for an eta that apply() could not carry out."""
         for layer in self._live:
             length = eta / self._method.rho * layer.lr * layer.unit
             if not length <= layer.largest:

@@ -1,4 +1,4 @@
-"""The one gate between torch's tensors and a step: what does not fit is refused by name before anything is touched."""
+"""The one gate between torch's tensors and a step: whatever does not fit is refused by name before anything changes."""
 from __future__ import annotations
 
 import sys
@@ -11,7 +11,7 @@ _WHOLE = ("a norm needs the whole matrix and a step one s for the whole model, a
 
 
 def check_construction(where: str) -> None:
-    """Refuses optimizers that hand each process a part of the parameters: every one would clip by its own s."""
+    """Refuses optimizers that give each process a part of the parameters: every process would clip by its own s."""
     module = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")
     if module is None:
         return
@@ -34,7 +34,7 @@ def _distribution(parameter: torch.Tensor) -> Optional[str]:
 
 
 def check_parameter(where: str, name: str, parameter: torch.Tensor) -> None:
-    """Refuses tensors that no step can be taken on."""
+    """Refuses tensors that cannot be stepped."""
     if not isinstance(parameter, torch.Tensor):
         return  # torch has an error for it
     if torch.nn.parameter.is_lazy(parameter):
@@ -73,7 +73,7 @@ def check_memory(where: str, name: str, parameter: torch.Tensor) -> None:
 
 
 def checked_gradient(where: str, name: str, parameter: torch.Tensor) -> Optional[torch.Tensor]:
-    """The gradient, fit to be read element by element."""
+    """The gradient, in a form that can be read element by element."""
     gradient = parameter.grad
     if gradient is None:
         return None
@@ -120,13 +120,13 @@ def check_state(where: str, name: str, parameter: torch.Tensor, state: Any) -> N
 
 
 def _span(tensor: torch.Tensor) -> Tuple[int, int]:
-    """The addresses of a dense tensor; of another the first, since views may interleave."""
+    """The addresses of a dense tensor; only the first address of any other, since views may interleave."""
     first = tensor.data_ptr()
     return first, first + (tensor.numel() * tensor.element_size() if tensor.is_contiguous() else 1)
 
 
 def check_parameters_apart(where: str, held: Sequence[Tuple[str, torch.Tensor]]) -> None:
-    """Refuses Parameters of which a part is another's memory; one that is listed twice is the same one."""
+    """Refuses Parameters that share memory in part; a Parameter that is listed twice is the same one."""
     spans = sorted(((*_span(p), name, id(p)) for name, p in held if p.numel() > 0), key=lambda span: span[:2])
     for (_, end, name, own), (start, _, other, its) in zip(spans, spans[1:]):
         if start < end and own != its:
@@ -135,7 +135,7 @@ def check_parameters_apart(where: str, held: Sequence[Tuple[str, torch.Tensor]])
 
 
 def check_apart(where: str, held: Sequence[Tuple[str, torch.Tensor, torch.Tensor]]) -> None:
-    """Refuses a momentum that lies on a parameter or on another momentum: a step writes to all of them."""
+    """Refuses a momentum that shares memory with a parameter or another momentum: a step writes to all of them."""
     spans: List[Tuple[int, int, str, bool]] = []
     for name, parameter, momentum in held:
         if parameter.numel() > 0:

@@ -13,7 +13,7 @@ from ._native import Entry
 
 
 def _is_frozen(parameter: torch.Tensor) -> bool:
-    """A bare tensor is not: its gradient is the user's."""
+    """Whether the parameter is frozen. A plain tensor is not, because the user supplies its gradient."""
     return isinstance(parameter, torch.nn.Parameter) and not parameter.requires_grad
 
 

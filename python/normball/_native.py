@@ -38,7 +38,7 @@ def is_native(parameter: torch.Tensor, route: _core.Route) -> bool:
 
 
 def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether equal places hold equal indices; strides of dimensions of size 1 say nothing."""
+    """Whether equal positions in memory have equal indices; strides of dimensions of size 1 do not matter."""
     return a.shape == b.shape and all(n == 1 or s == t for n, s, t in zip(a.shape, a.stride(), b.stride()))
 
 
@@ -71,7 +71,7 @@ class NativePart:
                 self._bases[entry.parameter] = names, [torch.from_numpy(bases[name]) for name in names]
 
     def _share_bases(self, state: MutableMapping[Any, Any]) -> None:
-        """Takes over bases that were loaded into the state, or starts anew where they are gone."""
+        """Takes over bases that were loaded into the state, or starts again if there are none."""
         if all(state.get(parameter, {}).get("basis") is own for parameter, (_, own) in self._bases.items()):
             return
         loaded = {}

@@ -1,4 +1,4 @@
-"""The options of the optimizers: which there are, which belong to all groups, and their checks."""
+"""The options of the optimizers: their names, which of them belong to all groups, and their checks."""
 from __future__ import annotations
 
 import difflib
@@ -58,7 +58,7 @@ def name(where: str, what: str, value: Any) -> str:
 
 
 def make_method(where: str, options: Mapping[str, Any]) -> _core.Method:
-    """The method of these shared options, with the core's checks: what it would ignore is refused, too."""
+    """The method of these shared options, with the core's checks; options that it would ignore are refused too."""
     given = {key: None if options[key] is None else number(where, key, options[key]) for key in _METHOD_OPTIONS}
     if options["short_step"] is not None:
         given["short_step"] = name(where, "short_step", options["short_step"])
@@ -77,7 +77,7 @@ def checked_step(where: str, step: Any) -> int:
 
 
 def check_keywords(where: str, unknown: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Refuses keywords that a function does not have, as Python does, with the remedy."""
+    """Refuses keywords that a function does not have, as Python does, and names the remedy."""
     for key in unknown:
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
         remedy = _NOT_HERE.get(key) or (f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}")
@@ -85,7 +85,7 @@ def check_keywords(where: str, unknown: Mapping[str, Any], known: Sequence[str])
 
 
 def check_shared(where: str, options: Mapping[str, Any]) -> _core.Method:
-    """All of the shared options; the method they make."""
+    """Checks all shared options; returns their method."""
     method = make_method(where, options)
     checked_step(where, options["step"])
     if options["nonfinite"] not in ("error", "skip"):
@@ -188,7 +188,7 @@ def _is_pair(value: Any) -> bool:
 
 
 def as_groups(params: Any) -> Any:
-    """Groups from groups, tensors or (name, tensor) pairs; what torch itself refuses passes through."""
+    """Groups from groups, tensors or (name, tensor) pairs; anything that torch itself refuses is passed through."""
     if isinstance(params, torch.Tensor):
         return params
     groups = list(params)
@@ -225,7 +225,7 @@ def default_names(group: Mapping[str, Any], index: int) -> List[str]:
 
 
 def name_all(groups: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """Names for all groups if one has them, as torch asks; those that got them now."""
+    """Names all groups if one has names, as torch requires; returns those that were named now."""
     unnamed = [(index, group) for index, group in enumerate(groups) if "param_names" not in group]
     if len(unnamed) == len(groups):
         return []
@@ -235,7 +235,7 @@ def name_all(groups: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
 
 
 def names_of(where: str, groups: Sequence[Mapping[str, Any]], first: int = 0) -> List[List[str]]:
-    """A name for each parameter. Groups of several models may repeat names: then the later one's get its index."""
+    """A name for each parameter. If groups of several models repeat names, those of the later group get its index."""
     taken: Set[str] = set()
     result = []
     for index, group in enumerate(groups, first):
@@ -258,7 +258,7 @@ def names_of(where: str, groups: Sequence[Mapping[str, Any]], first: int = 0) ->
 
 
 def described(groups: Sequence[Mapping[str, Any]]) -> Dict[int, Tuple[Any, ...]]:
-    """What the groups say of each parameter, in their order."""
+    """What the groups specify for each parameter, in their order."""
     return {id(p): tuple(group[key][i] for key in DESCRIBING if key in group)
             for group in groups for i, p in enumerate(group["params"])}
 
@@ -285,7 +285,7 @@ def _check_keys(where: str, group: Mapping[str, Any]) -> None:
 
 
 def frozen(value: Any) -> Any:
-    """The value as it is now, to compare with later: lists, dicts and tensors may be changed in place."""
+    """A copy of the value for later comparison, since lists, dicts and tensors may be changed in place."""
     if isinstance(value, torch.Tensor):
         return frozen(value.tolist())
     if isinstance(value, Mapping):
@@ -319,7 +319,7 @@ def check_agreement(where: str, groups: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_not_overridden(where: str, method: _core.Method, group: Mapping[str, Any], index: int) -> None:
-    """Some methods are a choice of norm, as gd and clipped_sign, or of radius."""
+    """Refuses a norm or radius that the method determines itself, as gd and clipped_sign do."""
     taken: List[Tuple[str, str]] = []
     if method.norm is not None:
         taken += [("norm", key) for key in ("norm", "role") if group.get(key) not in (None, "auto")]

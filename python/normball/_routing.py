@@ -16,11 +16,11 @@ def _module_type(module: nn.Module) -> str:
 
 
 def named_groups(model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
-    """One parameter group with all of the model's parameters, their names and what their modules say they are.
+    """One parameter group with all of the model's parameters, their names, and their kinds by the types of their modules.
 
-    Tied weights appear once, under their first name, and rules on their other names reach them; a tied embedding counts
-    as the output head it also is. The prefix tells several models of one optimizer apart: "encoder" makes
-    "encoder.weight" of "weight".
+    Tied weights appear once, under their first name, but rules can use their other names too; a tied embedding counts
+    as an output head. The prefix distinguishes several models of one optimizer: "encoder" turns "weight" into
+    "encoder.weight".
 
     >>> optimizer = ClippedScion(named_groups(model), lr=1e-3, alpha=0.1, rho=100)
     """
@@ -61,7 +61,7 @@ def _info(name: str, kind: str, parameter: torch.Tensor, given: _core.Assignment
 
 
 def entry_lr(where: str, method: _core.Method, route: _core.Route, lr: float, first: float) -> float:
-    """The lr of a parameter in a group whose lr is now `lr` and was `first`: a rule's keeps its ratio to it."""
+    """The lr of a parameter in a group whose lr is now `lr` and was `first`: a rule's lr keeps its ratio to it."""
     if route.lr is None:
         return lr
     if first == 0:

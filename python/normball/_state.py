@@ -19,7 +19,7 @@ class _Wrapped:
 
 
 def upgrade(groups: Sequence[Dict[str, Any]], first_lrs: Sequence[float] = ()) -> None:
-    """Options as they are now in groups from before: every method had a short_step, and s3cg's 'plain' was 'norm'."""
+    """Updates groups of earlier versions, where every method had a short_step, and s3cg's 'plain' meant 'norm'."""
     for group in groups:
         if group.get("short_step") == "plain" and group.get("method") not in ("clipped_scion", "unconstrained_clipped_scion"):
             group["short_step"] = None
@@ -28,7 +28,7 @@ def upgrade(groups: Sequence[Dict[str, Any]], first_lrs: Sequence[float] = ()) -
 
 
 def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[str, Any]) -> Dict[str, Any]:
-    """What torch may load: complete, checked, with momentum and bases wrapped."""
+    """The dictionary that torch may load: complete, checked, with momentum and bases wrapped."""
     if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
         raise ValueError(f"[{where}] a state dict of an optimizer has 'state' and 'param_groups'; this is something else: "
                          f"load what optimizer.state_dict() gave")
@@ -74,9 +74,9 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
 
 
 def _check_same_order(where: str, groups: Sequence[Mapping[str, Any]], own_groups: Sequence[Mapping[str, Any]]) -> None:
-    """Refuses names in another order: state is loaded by place, and would go to other parameters than it is of.
+    """Refuses names in another order: state is loaded by position, and would go to the wrong parameters.
 
-    A name that the other side does not have is a renamed parameter, which torch lets pass, too.
+    A name that the other side does not have is a renamed parameter, which torch also accepts.
     """
     if not all("param_names" in group for group in [*groups, *own_groups]):
         return
@@ -90,7 +90,7 @@ def _check_same_order(where: str, groups: Sequence[Mapping[str, Any]], own_group
 
 
 def load(optimizer: torch.optim.Optimizer, state_dict: Mapping[str, Any], load_in_torch: Callable[[Any], None]) -> None:
-    """Hands torch the prepared dictionary, after the user's hooks where torch has them."""
+    """Gives torch the prepared dictionary, after the user's hooks if torch supports them."""
     def prepare(_: Any, saved: Mapping[str, Any]) -> Dict[str, Any]:
         return prepared(type(optimizer).__name__, optimizer.param_groups, saved)
 

@@ -1,6 +1,6 @@
-"""``python -m normball.doctor``: what is good on this machine for normball, and what is wrong and helps.
+"""``python -m normball.doctor``: checks whether this machine is set up well for normball, and names remedies.
 
-Ends with code 1 where something is wrong. ``--json`` prints the lines as JSON.
+Exits with code 1 if something is wrong. ``--json`` prints the lines as JSON.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Line(NamedTuple):
 
 
 def _rate_with(core_type: str) -> float:
-    """The rate of products in a process whose OpenBLAS has other kernels; 0 where it does not run with them."""
+    """The rate of products in a process whose OpenBLAS has other kernels; 0 if it does not run with them."""
     command = [sys.executable, "-m", "normball.doctor", "--rate"]
     environment = {**os.environ, "OPENBLAS_CORETYPE": core_type}
     result = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
@@ -41,7 +41,7 @@ def _torch() -> Line:
 
 
 def examine() -> List[Line]:
-    """All lines; torch is imported where it is installed, since its libraries are part of the answer."""
+    """All lines; imports torch if it is installed, since its libraries are part of the result."""
     rate = _core.product_rate()
     torch = _torch()
     others = [(name, _rate_with(name)) for name in _core.core_types_to_compare()]
@@ -73,7 +73,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 
 def _to_the_end(arguments: Optional[Sequence[str]] = None) -> int:
-    """main() for a reader that may stop early, as head does: that is no error."""
+    """main() for a reader that may stop early, as head does, which is not an error."""
     try:
         code = main(arguments)
         sys.stdout.flush()

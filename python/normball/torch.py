@@ -36,7 +36,7 @@ Rules = Mapping[str, Mapping[str, Any]]
 
 
 def method_names() -> List[str]:
-    """The methods that NormBall knows."""
+    """The names of the methods that NormBall accepts."""
     return _core.method_names()
 
 
@@ -48,30 +48,31 @@ class NormBall(torch.optim.Optimizer):
             ``norm="auto"`` see what a parameter is. Group keys: ``params``, ``lr``, ``norm``, ``role``, ``radius``,
             ``split``, ``batch``, ``param_names``, ``kinds``, ``aliases``.
         method: see ``method_names()``.
-        lr: gamma rho, the longest step relative to the balls. At most 1 where constrained. Not needed by ``"cg"`` and
-            ``"adaptive_sd"``, whose steps it scales.
+        lr: gamma rho, the longest step relative to the balls. At most 1 for constrained methods. Optional for ``"cg"``
+            and ``"adaptive_sd"``, whose steps it scales.
         alpha: weight of the newest gradient in the momentum, in (0, 1].
-        rho, beta, l0, l1: as the method needs them. What it does not use is an error.
-        short_step: of ``"clipped_scion"``: ``"plain"`` (the default), ``"norm"`` or ``"diameter"``; of ``"s3cg"``:
+        rho, beta, l0, l1: required if the method uses them, an error if it does not.
+        short_step: for ``"clipped_scion"``: ``"plain"`` (the default), ``"norm"`` or ``"diameter"``; for ``"s3cg"``:
             ``"norm"`` (the default) or ``"diameter"``.
-        norm: by name, ``"auto"`` chooses; see ``explain()``. Or an object of your own with ``lmo(d)``, a minimizer of
-            <d, x> over the unit ball, on tensors; where short steps or reports need them also ``norm(x)`` and
-            ``dual_norm(d)``. It is stepped in torch operations.
+        norm: a name; ``"auto"`` chooses by parameter, see ``explain()``. Or an object of your own with ``lmo(d)``, a
+            minimizer of <d, x> over the unit ball, on tensors; if short steps or reports need them, also ``norm(x)``
+            and ``dual_norm(d)``. Such parameters are stepped by torch operations.
         role: ``"input"``, ``"onehot"``, ``"hidden"``, ``"output"`` or ``"bias"`` instead of a norm.
-        radius: of the balls; without it ``radii`` by role, which are 1 unless given.
-        split: cuts matrices, each with a norm of its own: 3 (fused QKV), ``[768, 256, 256]`` rows, ``"columns(12)"``.
-        batch: number of leading dimensions that count matrices, such as experts.
-        rules: ``{"*.qkv.weight": {"split": 3}}``: what parameters get by the pattern of their names. Later rules win.
-        solver: how spectral norms that do not name a solver of their own find UV^T.
-        maximize: ascend instead. Costs a copy of each gradient.
+        radius: the radius of the balls; by default ``radii`` by role, which are 1 unless given.
+        split: cuts a parameter into matrices with separate norms: 3 (fused QKV), ``[768, 256, 256]`` rows,
+            ``"columns(12)"``.
+        batch: number of leading dimensions that index matrices, such as experts.
+        rules: settings by patterns of parameter names, ``{"*.qkv.weight": {"split": 3}}``. Later rules win.
+        solver: how spectral norms compute UV^T if they do not name a solver themselves.
+        maximize: ascends instead. Costs a copy of each gradient.
         nonfinite: ``"error"`` raises NonFiniteError on NaN or infinity in a gradient, ``"skip"`` skips the step.
-            Weights and momentum stay as they were either way.
-        threads: 0 takes that of ``normball.set_num_threads``, or else torch's. Results do not depend on it.
-        overwrite_gradients: lets gradients hold the directions afterwards, which saves a buffer for spectral layers.
+            Weights and momentum are unchanged in both cases.
+        threads: 0 means the number of ``normball.set_num_threads``, or else torch's. Results do not depend on it.
+        overwrite_gradients: gradients hold the directions afterwards, which saves a buffer for spectral layers.
         layer_reports: fills ``report.layers``.
         backend: ``"torch"`` uses torch operations for everything.
 
-    ``report`` tells what the last step did. A parameter without a gradient takes no part in a step.
+    ``report`` describes the last step. A parameter without a gradient takes no part in a step.
     """
 
     report: Optional[StepReport]
@@ -118,7 +119,7 @@ class NormBall(torch.optim.Optimizer):
         return groups
 
     def _forget(self) -> None:
-        """Drops what follows from the groups and the state; the next step makes it again."""
+        """Drops everything derived from the groups and the state; the next step derives it again."""
         self._parts: List[Union[NativePart, FallbackPart]] = []
         self._described: Dict[int, Any] = {}
         self._snapshot: Any = None
@@ -141,7 +142,7 @@ class NormBall(torch.optim.Optimizer):
         self._forget()
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
-        """Adds a group; on an error the optimizer is as before."""
+        """Adds a group; after an error the optimizer is unchanged."""
         where = type(self).__name__
         index = len(self.param_groups)
         group = _options.normalized_group(where, param_group, index)
@@ -175,10 +176,11 @@ class NormBall(torch.optim.Optimizer):
         return route_groups(type(self).__name__, self._method(), self.param_groups, grad_clip)
 
     def explain(self, model: Optional[nn.Module] = None, grad_clip: float = 0.0) -> str:
-        """A table of all parameters: shape, norm, radius and why, then warnings. It is what step() uses.
+        """A table of all parameters as step() uses them: shape, norm, radius and reason, followed by warnings.
 
-        With the model, parameters also have its names, and those that no group has are shown; give the model to the
-        constructor to let it choose norms. ``grad_clip`` is the norm to which you clip gradients yourself, if you do.
+        If ``model`` is given, the table uses its names and also lists parameters that are in no group; to choose norms by
+        the model's modules, pass the model to the constructor. ``grad_clip`` is the norm to which you clip gradients
+        yourself, if you do.
         """
         _options.check_complete(type(self).__name__, self.param_groups)
         routing = self._routing(_options.number(f"{type(self).__name__}.explain", "grad_clip", grad_clip))
@@ -187,12 +189,12 @@ class NormBall(torch.optim.Optimizer):
         return explain_model(type(self).__name__, routing, self.param_groups, model)
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Loads what state_dict() gave: momentum, options and the count of steps. On an error nothing changes."""
+        """Loads the result of state_dict(): momentum, options and the count of steps. After an error nothing has changed."""
         with self._lock:
             _state.load(self, state_dict, super().load_state_dict)
 
     def _take_snapshot(self) -> List[Any]:
-        """All that routes and buffers depend on."""
+        """Everything that routes and buffers depend on."""
         kept = [key for key in _options.SHARED if key != "step" and key not in _options.NUMBERS]
         kept += [key for key in _options.OWN + _options.DESCRIBING + (_options.ALIASES,) if key != "lr"]
         return [self._threads()] + [
@@ -201,14 +203,14 @@ class NormBall(torch.optim.Optimizer):
             for group in self.param_groups]
 
     def _threads(self) -> int:
-        """Of the core: what this optimizer says, else normball.set_num_threads(), else torch.
+        """The threads of the core: this optimizer's, else those of normball.set_num_threads(), else torch's.
 
         Not OpenMP's own number: torch may bring a runtime that is not the core's.
         """
         return self._execution["threads"] or _core.chosen_threads() or min(torch.get_num_threads(), _core.MOST_THREADS)
 
     def _refresh(self) -> _core.Method:
-        """The method as the groups have it now; makes the parts again if that or a tensor's form has changed."""
+        """The method of the groups' current options; rebuilds the parts if it or the form of a tensor has changed."""
         _options.check_complete(type(self).__name__, self.param_groups)
         snapshot = self._take_snapshot()
         numbers = [[_options.frozen(group[key]) for key in _options.NUMBERS] for group in self.param_groups]
@@ -240,7 +242,7 @@ class NormBall(torch.optim.Optimizer):
         return self._execution["backend"] == "auto" and is_native(entry.parameter, entry.route)
 
     def _check_entries(self) -> List[Entry]:
-        """The parameters that are stepped, after the checks of what only their routes tell."""
+        """The parameters that are stepped, after the checks that need their routes."""
         where, method = type(self).__name__, self._method()
         lrs = [_options.check_lr(where, method, group, index) for index, group in enumerate(self.param_groups)]
         entries = self._entries()
@@ -272,14 +274,14 @@ class NormBall(torch.optim.Optimizer):
         self._order = {block.name: i for i, block in enumerate(b for entry in entries for b in entry.route.blocks)}
 
     def _gradient(self, entry: Entry) -> Optional[torch.Tensor]:
-        """What the step may read, after the checks that it and the momentum fit their parameter."""
+        """The gradient that the step may read, after checking that it and the momentum fit their parameter."""
         where, name = type(self).__name__, entry.route.name
         gradient = _gate.checked_gradient(where, name, entry.parameter)
         _gate.check_state(where, name, entry.parameter, self.state.get(entry.parameter, {}))
         return gradient.neg() if gradient is not None and self.param_groups[0]["maximize"] else gradient
 
     def _first_nonfinite(self, gradients: Sequence[Sequence[Optional[torch.Tensor]]], all_of_it: bool) -> Optional[str]:
-        """The first parameter whose gradient is not finite, or weights or momentum."""
+        """The first parameter whose gradient, weights or momentum are not finite."""
         for part, own in zip(self._parts, gradients):
             for entry, gradient in zip(part.entries, own):
                 p = entry.parameter
@@ -290,7 +292,7 @@ class NormBall(torch.optim.Optimizer):
 
     def _prepare(self, method: _core.Method, gradients: Sequence[Sequence[Optional[torch.Tensor]]], lrs: Sequence[float],
                  k: int) -> Tuple[float, float, List[float]]:
-        """s, eta and every part's share of it. On an error nothing has changed."""
+        """s, eta and every part's share of it. After an error nothing has changed."""
         # A part of the core checks its own gradients before it changes anything; several must be checked together.
         if len(self._parts) > 1 or isinstance(self._parts[0], FallbackPart):
             name = self._first_nonfinite(gradients, all_of_it=False)
@@ -319,7 +321,7 @@ class NormBall(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
-        """One step. The closure, if given, reevaluates the model; its loss is returned. Threads take their turns."""
+        """Takes one step. The closure, if given, reevaluates the model; its loss is returned. Threads take turns."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -370,7 +372,7 @@ class NormBall(torch.optim.Optimizer):
                               f"(optimizer), initialize_, or larger radii", stacklevel=3)
 
     def _check_apart(self, gradients: Sequence[Sequence[Optional[torch.Tensor]]]) -> None:
-        """Momenta on memory of their own; looked at anew where one was replaced."""
+        """Checks that momenta have their own memory; repeated when one was replaced."""
         held = [(entry.route.name, entry.parameter, self.state[entry.parameter]["momentum"], gradient)
                 for part, own in zip(self._parts, gradients) for entry, gradient in zip(part.entries, own)
                 if gradient is not None and "momentum" in self.state.get(entry.parameter, {})]
@@ -398,11 +400,12 @@ _ROUTING = ("norm", "role", "radius", "split", "batch", "rules", "radii")
 
 
 def initialize_(target: Union[NormBall, nn.Module], seed: int = 0, **options: Any) -> None:
-    """Puts the weights on the spheres of their norms in place: ||W|| = radius. Biases are 0; gains, other vectors and
-    frozen parameters (without requires_grad) stay.
+    """Puts the weights on the spheres of their norms in place: ||W|| = radius. Biases become 0; gains, other vectors
+    and frozen parameters (without requires_grad) do not change.
 
-    The optimizer's norms and radii, or those that it would choose for a module with these options: ``radii``, ``rules``,
-    ``norm``, ``role``, ``radius``, ``split``, ``batch``. A module's buffers, and what an optimizer does not have, stay.
+    Uses the optimizer's norms and radii, or for a module those that an optimizer would choose with these options:
+    ``radii``, ``rules``, ``norm``, ``role``, ``radius``, ``split``, ``batch``. A module's buffers, and parameters that
+    the optimizer does not have, do not change.
 
     >>> optimizer = ClippedScion(model, lr=0.01, alpha=0.1, rho=100, constrained=True)
     >>> initialize_(optimizer, seed=0)
@@ -418,10 +421,10 @@ def initialize_(target: Union[NormBall, nn.Module], seed: int = 0, **options: An
 
 
 def scale_into_balls_(optimizer: NormBall) -> float:
-    """Scales every weight outside its ball to its sphere, in place; the product norm max ||W|| / radius before.
+    """Scales every weight outside its ball to the sphere, in place; returns the previous product norm max ||W|| / radius.
 
     For weights that start outside, where a clipped step of a constrained method cannot move them. Frozen parameters
-    (without requires_grad) stay and do not count.
+    (without requires_grad) do not change and do not count.
     """
     if not isinstance(optimizer, NormBall):
         raise ValueError(f"[scale_into_balls_] takes an optimizer of normball.torch, got {type(optimizer).__name__}")
@@ -446,7 +449,7 @@ class ClippedScion(NormBall):
 
 
 class Scion(NormBall):
-    """Scion: v = -r lmo(d) times lr; constrained, with the weights drawn into their balls.
+    """Scion: steps v = -r lmo(d) times lr; if constrained, the weights are also drawn into their balls.
 
     Options are those of NormBall.
     """
