@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/train/training_optimizer.h"
+#include "trainer/optim/training_optimizer.h"
 
 namespace normball::benchmarks {
 

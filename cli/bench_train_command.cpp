@@ -16,8 +16,8 @@
 #include "normball/error.h"
 #include "normball/parallel.h"
 #include "normball/polar.h"
+#include "trainer/runtime/tensor_memory.h"
 #include "trainer/train/stored_run.h"
-#include "trainer/train/tensor_memory.h"
 
 namespace normball::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "normball/text.h"
-#include "trainer/run/config.h"
+#include "trainer/config/config.h"
 
 namespace normball::cli {
 namespace {

@@ -6,10 +6,10 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/table.h"
-#include "trainer/run/config.h"
-#include "trainer/run/config_keys.h"
-#include "trainer/run/config_use.h"
-#include "trainer/run/presets.h"
+#include "trainer/config/config.h"
+#include "trainer/config/config_keys.h"
+#include "trainer/config/config_use.h"
+#include "trainer/config/presets.h"
 
 namespace normball::cli {
 namespace {

@@ -16,8 +16,8 @@
 #include "trainer/data/image_set.h"
 #include "trainer/data/prepare.h"
 #include "trainer/data/token_shard.h"
-#include "trainer/run/stop_signal.h"
-#include "trainer/run/terminal.h"
+#include "trainer/runtime/stop_signal.h"
+#include "trainer/runtime/terminal.h"
 
 namespace normball::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "trainer/data/idx.h"
 #include "trainer/data/image_set.h"
 #include "trainer/data/token_data.h"
-#include "trainer/run/terminal.h"
+#include "trainer/runtime/terminal.h"
 
 namespace normball::cli {
 namespace {

@@ -13,11 +13,11 @@
 #include "cli/side_by_side.h"
 #include "normball/error.h"
 #include "normball/text.h"
-#include "trainer/run/atomic_file.h"
-#include "trainer/run/config.h"
+#include "trainer/config/config.h"
+#include "trainer/files/atomic_file.h"
 #include "trainer/run/metrics.h"
-#include "trainer/run/progress.h"
-#include "trainer/run/terminal.h"
+#include "trainer/runtime/progress.h"
+#include "trainer/runtime/terminal.h"
 
 namespace normball::cli {
 namespace {

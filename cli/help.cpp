@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/table.h"
-#include "trainer/run/terminal.h"
+#include "trainer/runtime/terminal.h"
 
 namespace normball::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "lab/statement.h"
 #include "normball/error.h"
 #include "normball/parallel.h"
-#include "trainer/run/terminal.h"
+#include "trainer/runtime/terminal.h"
 
 namespace normball::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <iostream>
 
-#include "trainer/run/terminal.h"
+#include "trainer/runtime/terminal.h"
 
 namespace normball::cli {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/run/config.h"
-#include "trainer/run/config_keys.h"
+#include "trainer/config/config.h"
+#include "trainer/config/config_keys.h"
 
 namespace normball::cli {
 

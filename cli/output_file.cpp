@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "normball/error.h"
-#include "trainer/run/atomic_file.h"
-#include "trainer/run/file_system.h"
+#include "trainer/files/atomic_file.h"
+#include "trainer/files/file_system.h"
 
 namespace normball::cli {
 

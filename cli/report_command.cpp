@@ -10,7 +10,7 @@
 #include "cli/output_file.h"
 #include "cli/table.h"
 #include "normball/error.h"
-#include "trainer/run/report.h"
+#include "trainer/report/report.h"
 
 namespace normball::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "trainer/run/terminal.h"
+#include "trainer/runtime/terminal.h"
 
 namespace normball::cli {
 namespace {

@@ -10,12 +10,12 @@
 #include "cli/options.h"
 #include "cli/table.h"
 #include "normball/error.h"
-#include "trainer/run/config_use.h"
-#include "trainer/run/stop_signal.h"
-#include "trainer/run/terminal.h"
+#include "trainer/config/config_use.h"
+#include "trainer/runtime/stop_signal.h"
+#include "trainer/runtime/tensor_memory.h"
+#include "trainer/runtime/terminal.h"
 #include "trainer/train/sample.h"
 #include "trainer/train/stored_run.h"
-#include "trainer/train/tensor_memory.h"
 #include "trainer/train/trainer.h"
 
 namespace normball::cli {

@@ -1,6 +1,6 @@
 // Configurations: TOML, the table of keys, and what must fit together.
 #include "fuzz/reader.h"
-#include "trainer/run/config.h"
+#include "trainer/config/config.h"
 
 namespace normball::fuzz {
 namespace {

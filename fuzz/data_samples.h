@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "tests/data_samples.h"
+#include "tests/trainer/data/data_samples.h"
 
 namespace normball::fuzz {
 

@@ -8,7 +8,7 @@
 #include "trainer/data/data_error.h"
 #include "trainer/data/text_files.h"
 #include "trainer/data/token_shard.h"
-#include "trainer/run/checksum.h"
+#include "trainer/files/checksum.h"
 
 namespace normball::data {
 namespace {

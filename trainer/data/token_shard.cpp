@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "trainer/data/data_error.h"
-#include "trainer/run/checksum.h"
+#include "trainer/files/checksum.h"
 
 namespace normball::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "normball/error.h"
-#include "trainer/run/config.h"
+#include "trainer/config/config.h"
 
 namespace normball::run {
 namespace fs = std::filesystem;

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/run/checksum.h"
+#include "trainer/files/checksum.h"
 
 namespace normball::run {
 

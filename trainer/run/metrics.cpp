@@ -9,7 +9,7 @@
 
 #include "normball/error.h"
 #include "normball/text.h"
-#include "trainer/run/atomic_file.h"
+#include "trainer/files/atomic_file.h"
 
 namespace normball::run {
 namespace fs = std::filesystem;

@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include "trainer/run/file_system.h"
+#include "trainer/files/file_system.h"
 
 namespace normball::run {
 

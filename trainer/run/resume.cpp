@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "normball/error.h"
-#include "trainer/run/config_use.h"
+#include "trainer/config/config_use.h"
 #include "trainer/run/metrics.h"
 
 namespace normball::run {

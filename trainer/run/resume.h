@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/config/config.h"
 #include "trainer/run/checkpoint.h"
-#include "trainer/run/config.h"
 
 namespace normball::run {
 

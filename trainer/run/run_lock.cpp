@@ -8,7 +8,7 @@
 #include <string>
 
 #include "normball/error.h"
-#include "trainer/run/file_system.h"
+#include "trainer/files/file_system.h"
 
 namespace normball::run {
 

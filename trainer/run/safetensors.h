@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/run/atomic_file.h"
+#include "trainer/files/atomic_file.h"
 
 namespace normball::run {
 

@@ -11,8 +11,8 @@
 #include <chrono>
 #include <cstring>
 
-#include "trainer/run/atomic_file.h"
-#include "trainer/run/checksum.h"
+#include "trainer/files/atomic_file.h"
+#include "trainer/files/checksum.h"
 
 namespace normball::run {
 namespace fs = std::filesystem;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/run/file_system.h"
+#include "trainer/files/file_system.h"
 
 namespace normball::run {
 

@@ -7,7 +7,7 @@
 #include "trainer/data/image_loader.h"
 #include "trainer/data/prefetcher.h"
 #include "trainer/data/token_loader.h"
-#include "trainer/run/checksum.h"
+#include "trainer/files/checksum.h"
 
 namespace normball::trainer {
 namespace {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "trainer/config/config.h"
 #include "trainer/data/cursor.h"
 #include "trainer/data/tokenizer.h"
 #include "trainer/models/model.h"
-#include "trainer/run/config.h"
 
 namespace normball::trainer {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "trainer/run/config_use.h"
+#include "trainer/config/config_use.h"
 
 namespace normball::trainer {
 namespace {

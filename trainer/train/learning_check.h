@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "trainer/config/config.h"
 #include "trainer/models/model.h"
-#include "trainer/run/config.h"
 #include "trainer/train/evaluation.h"
 
 namespace normball::trainer {

@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "trainer/config/config.h"
 #include "trainer/models/make_model.h"
-#include "trainer/run/config.h"
 #include "trainer/train/data_source.h"
 
 namespace normball::trainer {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "trainer/models/model.h"
+#include "trainer/optim/training_optimizer.h"
 #include "trainer/run/safetensors.h"
-#include "trainer/train/training_optimizer.h"
 
 namespace normball::trainer {
 

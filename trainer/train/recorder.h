@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <optional>
 
-#include "trainer/run/config.h"
+#include "trainer/config/config.h"
+#include "trainer/optim/training_optimizer.h"
 #include "trainer/run/metrics.h"
-#include "trainer/run/progress.h"
 #include "trainer/run/tensorboard.h"
+#include "trainer/runtime/progress.h"
 #include "trainer/train/evaluation.h"
-#include "trainer/train/training_optimizer.h"
 
 namespace normball::trainer {
 

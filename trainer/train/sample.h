@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "trainer/config/config.h"
 #include "trainer/data/tokenizer.h"
 #include "trainer/models/gpt.h"
-#include "trainer/run/config.h"
 
 namespace normball::trainer {
 

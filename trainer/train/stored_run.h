@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 
+#include "trainer/config/config.h"
 #include "trainer/data/tokenizer.h"
 #include "trainer/models/gpt.h"
-#include "trainer/run/config.h"
 #include "trainer/train/data_source.h"
 
 namespace normball::trainer {

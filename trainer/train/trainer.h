@@ -8,16 +8,16 @@
 #include <optional>
 #include <vector>
 
+#include "trainer/config/config.h"
+#include "trainer/optim/training_optimizer.h"
 #include "trainer/run/checkpoint.h"
-#include "trainer/run/config.h"
-#include "trainer/run/progress.h"
 #include "trainer/run/resume.h"
 #include "trainer/run/run_lock.h"
+#include "trainer/runtime/progress.h"
 #include "trainer/train/data_source.h"
 #include "trainer/train/evaluation.h"
 #include "trainer/train/learning_check.h"
 #include "trainer/train/recorder.h"
-#include "trainer/train/training_optimizer.h"
 
 namespace normball::trainer {
 
