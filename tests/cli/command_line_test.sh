@@ -36,6 +36,11 @@ expect 2 "unknown option '--otu'; did you mean '--out'?" data prepare text.txt -
 expect 2 "unknown option '--verison'; did you mean '--version'?" --verison
 expect 2 "A subcommand is required" data
 
+# A forgotten value does not take the next option for one.
+expect 2 "--shape: needs a value, but --no-step follows" bench --shape --no-step
+expect 2 "--out: needs a value, but --validation follows; if that is the value, write --out=--validation" \
+  data prepare text.txt --out --validation 0.1
+
 # Numbers: not a number, not finite, outside.
 for value in nan inf -1 1 x; do expect 2 "--validation" data prepare text.txt --out new --validation $value; done
 for value in nan inf 0 x; do expect 2 "--stepsize-factor" lab all --stepsize-factor $value; done
@@ -150,6 +155,13 @@ END
   expect 2 "--temperature hot: sample.temperature must be a number, got 'hot'" sample runs/done --temperature hot
   expect 2 "--top-k -1: sample.top_k must be" sample runs/done --top-k -1
   expect 2 "--top-k 1.5: sample.top_k must be an integer" sample runs/done --top-k 1.5
+  for length in "--length 5" --length=5; do
+    expect 2 "--prompt: needs a value, but --length follows" sample runs/done --prompt $length
+  done
+  expect 2 "--prompt: 1 required WORDS missing" sample runs/done --prompt
+  [ -n "$("$normball" sample runs/done --prompt=--length --length 3)" ] || problem "a prompt like an option"
+  [ -n "$("$normball" sample runs/done --prompt --not-one --length 3)" ] || problem "a prompt like no option"
+  expect 2 "--name: needs a value, but --dry-run follows" train tiny.toml --name --dry-run
   for seed in nan -1 1.5 9223372036854775808 99999999999999999999; do
     expect 2 "--seed" sample runs/done --seed $seed
   done

@@ -415,6 +415,8 @@ static void test_layers_that_overlap_in_part_are_refused(void) {
   void *apart[] = {w, w + 4}, *shared[] = {w, w + 3}, *gradients[] = {g, g + 4};
   CHECK_INVALID(normball_step(optimizer, shared, gradients, NULL),
                 "the weight of 'layer0' and the weight of 'layer1' share memory");
+  CHECK_INVALID(normball_scale_into_balls(optimizer, shared, NULL),
+                "the weight of 'layer0' and the weight of 'layer1' share memory");
   CHECK(normball_step(optimizer, apart, gradients, NULL) == NORMBALL_OK);
   normball_destroy(optimizer);
 }

@@ -734,6 +734,10 @@ TEST(OptimizerErrors, NameMemoryThatOverlapsInPart) {
     Optimizer<double>(unconstrained_scion(0.1, 1), layers)
         .step(std::vector<Parameter<double>>{{a, {g.data(), 3, 2}}, {b, {g.data() + 6, 3, 2}}});
   };
+  const auto scale = [&](MatrixView<double> a, MatrixView<double> b) {
+    Optimizer<double>(unconstrained_scion(0.1, 1), layers)
+        .scale_into_balls(std::vector<Parameter<double>>{{a, {}}, {b, {}}});
+  };
   EXPECT_NO_THROW(step({w.data(), 3, 2}, {w.data() + 6, 3, 2}));
   EXPECT_NO_THROW(step({w.data(), 3, 2, 4}, {w.data() + 2, 3, 2, 4}));  // columns side by side
   for (const auto& [a, b] : {std::pair(MatrixView(w.data(), 3, 2), MatrixView(w.data() + 5, 3, 2)),
@@ -741,7 +745,12 @@ TEST(OptimizerErrors, NameMemoryThatOverlapsInPart) {
                              {{w.data(), 3, 2, 6}, {w.data() + 8, 3, 2, 2}}}) {
     expect_invalid([&] { step(a, b); }, {"[Optimizer::step]", "'a'", "'b'", "share memory"});
     expect_invalid([&] { step(b, a); }, {"[Optimizer::step]", "'a'", "'b'", "share memory"});
+    const auto before = w;
+    expect_invalid([&] { scale(a, b); },
+                   {"[Optimizer::scale_into_balls]", "'a'", "'b'", "share memory"});
+    EXPECT_EQ(w, before);
   }
+  EXPECT_NO_THROW(scale({w.data(), 3, 2, 4}, {w.data() + 2, 3, 2, 4}));
   EXPECT_EQ(w[19], 1.0);
 }
 

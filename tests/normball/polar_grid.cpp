@@ -124,15 +124,21 @@ PolarQuality large_quality(const Spectrum& spectrum, Index rows, Index cols, int
   quality.nuclear = std::max({0.0, largest(rank) - pairing, pairing - largest(most)}) / nuclear;
   work = convert<double>(q);
   form_gram(work);
-  for (Index i = 0; i < n; ++i) gram(i, i) -= 1;
-  double size = 0;
-  for (const double entry : gram.data) size = std::hypot(size, entry);
-  quality.above_one = std::sqrt(1 + largest_eigenvalue(gram, size, 1) - size) - 1;
   if (rank == n) {
+    for (Index i = 0; i < n; ++i) gram(i, i) -= 1;
+    double size = 0;
+    for (const double entry : gram.data) size = std::hypot(size, entry);
+    quality.above_one = std::sqrt(1 + largest_eigenvalue(gram, size, 1) - size) - 1;
     quality.below_one = 1 - std::sqrt(1 - (largest_eigenvalue(gram, size, -1) - size));
     return quality;
   }
-  quality.deficient = sigma.back() <= cut * sigma[0];
+  // As many as are above the cut must be one, those below zero, and next to it either.
+  std::vector<double> squares(static_cast<size_t>(n));
+  blas::singular_values<double>(gram.view(), squares.data(), workspace);
+  quality.deficient = true;
+  quality.above_one = std::sqrt(squares[0]) - 1;
+  quality.below_one = 1 - std::sqrt(squares[static_cast<size_t>(rank - 1)]);
+  if (most < n) quality.null = std::sqrt(squares[static_cast<size_t>(most)]);
   if (!known) return quality;
   // In the basis of the singular vectors the result is the identity on the range. Next to what is
   // left out, directions are good only to its share in them.
@@ -161,11 +167,14 @@ void check(const Spectrum& spectrum, Index rows, Index cols, Tally& tally) {
   tally.worst.below_one = std::max(tally.worst.below_one, q.below_one);
   tally.worst.nuclear = std::max(tally.worst.nuclear, q.nuclear);
   tally.worst.range = std::max(tally.worst.range, q.range);
+  tally.worst.null = std::max(tally.worst.null, q.null);
   if (!good) {
     std::printf(
-        "FAILED %s %ldx%ld %s %g: above one %.1e, below one %.1e, nuclear %.1e, range %.1e\n",
+        "FAILED %s %ldx%ld %s %g: above one %.1e, below one %.1e, nuclear %.1e, range %.1e, null "
+        "%.1e\n",
         single ? "float" : "double", static_cast<long>(rows), static_cast<long>(cols),
-        spectrum.name.c_str(), spectrum.condition, q.above_one, q.below_one, q.nuclear, q.range);
+        spectrum.name.c_str(), spectrum.condition, q.above_one, q.below_one, q.nuclear, q.range,
+        q.null);
   }
 }
 
@@ -194,9 +203,9 @@ int run(const char* name, Index shortest_short, Index longest_short, Index longe
     const auto& w = tally.worst;
     std::printf(
         "%s, short side %4ld: %4d cases, %d failed; worst: above one %.1e, below one %.1e, "
-        "nuclear %.1e, range %.1e\n",
+        "nuclear %.1e, range %.1e, null %.1e\n",
         name, static_cast<long>(n), tally.cases, tally.failures, w.above_one, w.below_one,
-        w.nuclear, w.range);
+        w.nuclear, w.range, w.null);
     std::fflush(stdout);
     total.failures += tally.failures;
   }

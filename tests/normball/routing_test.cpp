@@ -222,6 +222,11 @@ TEST(Routing, FusedAndStackedMatricesAreLayersOfTheirOwn) {
   EXPECT_EQ(blocks("two").size(), 6U);
   EXPECT_EQ(routing.layers().size(), 3U + 3 + 3 + 3 + 4 + 3 + 6 + 1);
   EXPECT_NE(routing.explain().find("12x4 = 3 of 4x4"), std::string::npos) << routing.explain();
+  EXPECT_EQ(find(routing, "qkv.weight").why, "matrix; split rows(3) by rule 'qkv.*'");
+  EXPECT_EQ(find(routing, "out.weight").why,
+            "output head (named 'out'); split columns(3) by rule 'out.weight'");
+  EXPECT_NE(find(routing, "two").why.find("; batch 2 by rule 'two'"), std::string::npos);
+  EXPECT_EQ(find(routing, "experts.up").why.find("batch"), std::string::npos);
 }
 
 TEST(Routing, RulesOverrideGroupsAndTheLastWins) {
@@ -547,6 +552,16 @@ TEST(Routing, BadInputIsRefused) {
   expect_invalid([&] { route(twice); }, {"[route]", "two parameters", "whiten.weight", "prefix"});
   const Infos no_alias = {{.name = "a", .dimensions = {3}, .kind = Kind::Alias}};
   expect_invalid([&] { route(no_alias); }, {"[route]", "'a'", "alias"});
+  for (const double bad : {-1.0, 0.0, std::nan(""), HUGE_VAL}) {  // also of roles that nobody has
+    const Infos one = {info("a.weight", {4, 3})};
+    const std::vector<RoleRadii> all = {
+        {.input = bad}, {.onehot = bad}, {.hidden = bad}, {.output = bad}, {.bias = bad}};
+    const std::vector<std::string> names = {"input", "onehot", "hidden", "output", "bias"};
+    for (size_t i = 0; i < all.size(); ++i) {
+      expect_invalid([&] { route(one, {.radii = all[i]}); },
+                     {"[route]", "'" + names[i] + "'", "positive and finite"});
+    }
+  }
   refused({"head.weight", {.lr = -1}}, {"[route]", "'head.weight'", "lr", "-1", "'head.weight'"});
   int memory = 0;
   const Infos overlapping = {{.name = "a", .dimensions = {3}, .identity = &memory},

@@ -452,6 +452,36 @@ TEST(Options, ThatHaveNoEffectAreRefused) {
   EXPECT_NE(pairings[0], pairings[1]);
 }
 
+// Against a norm that names its solver itself.
+TEST(Options, ASolverIsOfEverySpectralNormWithoutItsOwn) {
+  const auto stepped = [](const NormBallOptions& whole, const NormBallOptions& of_group) {
+    const Tensor weight = parameter({6, 5}, 1);
+    std::vector<OptimizerParamGroup> groups;
+    groups.emplace_back(std::vector<Tensor>{weight}, std::make_unique<NormBallOptions>(of_group));
+    NormBall optimizer(groups, "unconstrained_scion", whole);
+    optimizer.step();
+    return weight.detach().clone();
+  };
+  const auto whole = [] { return NormBallOptions(0.1); };
+  const Tensor exact = stepped(whole(), NormBallOptions().norm("spectral(solver=exact)"));
+  const Tensor muon = stepped(whole(), NormBallOptions().norm("spectral(solver=muon)"));
+  ASSERT_FALSE(torch::equal(exact, muon));
+  for (const std::string norm : {"auto", "spectral", "hidden"}) {
+    EXPECT_TRUE(torch::equal(stepped(whole().solver("muon").norm(norm), {}), muon)) << norm;
+    EXPECT_TRUE(torch::equal(stepped(whole().solver("muon"), NormBallOptions().norm(norm)), muon))
+        << norm;
+  }
+  for (const std::string norm : {"spectral(solver=exact)", "spectral(solver = exact)"}) {
+    EXPECT_TRUE(torch::equal(stepped(whole().solver("muon").norm(norm), {}), exact)) << norm;
+  }
+}
+
+TEST(Options, RadiiOfRolesThatNobodyHasAreChecked) {
+  const std::vector<Tensor> one = {parameter({4, 3})};
+  expect_error([&] { ClippedScion(one, options().radii(normball::RoleRadii{.onehot = -3})); },
+               {"'onehot'", "positive and finite", "-3"});
+}
+
 TEST(Groups, LeaveOutWhatIsTheOptimizers) {
   std::vector<OptimizerParamGroup> groups;
   groups.push_back(OptimizerParamGroup(
@@ -464,6 +494,26 @@ TEST(Groups, LeaveOutWhatIsTheOptimizers) {
   EXPECT_EQ(layers[0].radius, 7);
   EXPECT_EQ(normball::to_string(layers[1].norm), "sign");
   EXPECT_EQ(layers[1].radius, 2);
+}
+
+// add_param_group() is not virtual, and what LibTorch's own does differs between versions.
+TEST(Groups, AddedThroughTheBaseKeepTheirOptionsOrAreRefused) {
+  const OptimizerParamGroup group(
+      {parameter({4, 3}, 2)}, std::make_unique<NormBallOptions>(NormBallOptions().norm("sign")));
+  ClippedScion through({parameter({4, 3}, 1)}, options()),
+      itself({parameter({4, 3}, 1)}, options());
+  itself.add_param_group(group);
+  itself.step();
+  EXPECT_EQ(normball::to_string(itself.routing().layers()[1].norm), "sign");
+  static_cast<torch::optim::Optimizer&>(through).add_param_group(group);
+  try {
+    through.step();
+    EXPECT_EQ(normball::to_string(through.routing().layers()[1].norm), "sign");
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("group 1 was added through torch::optim::Optimizer&"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(Groups, OfSeveralModules) {

@@ -10,6 +10,7 @@ from trained_runs import require
 
 STEPS = 150  # so that steps and start take about the same time
 FEW_STEPS = 8
+LAST_STEPS = 50  # a signal that comes in these may come too late to stop a run
 
 
 def in_training(process):
@@ -54,6 +55,7 @@ class Interruptions:
                     ended = True
                 else:
                     asked, sent = time.monotonic(), self.random.choice(signals)
+                    process.steps_when_asked = max(self.runs.checkpoints(name), default=0)
                     process.popen.send_signal(sent)
                     process.wait()
                     met += 1
@@ -100,6 +102,8 @@ class Interruptions:
             require(process.code == 0, "no clean stop:", process)
             step = int(re.search(r"after step (\d+) of", process.out)[1])
             require(step in self.runs.checkpoints(name), "no checkpoint of step", step, process)
+            require(step < STEPS or process.steps_when_asked > STEPS - LAST_STEPS, sent.name, "at step",
+                    process.steps_when_asked, "was not heeded:", process)
             return step == STEPS
 
         met, signals = 0, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]

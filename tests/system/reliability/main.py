@@ -3,6 +3,7 @@
 import argparse
 import datetime
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -80,6 +81,14 @@ def fast_directory():
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
+def hand_on_signals():
+    """What nohup or a shell in the background made us ignore, the programs we start would ignore as well, and a stop
+    signal would do nothing. A handler that does nothing goes no further than this process."""
+    for each in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        if signal.getsignal(each) == signal.SIG_IGN:
+            signal.signal(each, lambda *_: None)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few of each, within a minute")
@@ -93,6 +102,7 @@ def main():
     parser.add_argument("--markdown", metavar="FILE", help="also write the results as a table")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
+    hand_on_signals()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=fast_directory()) as work:
         rows = check(options, work)
