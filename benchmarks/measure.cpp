@@ -1,5 +1,8 @@
 #include "benchmarks/measure.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <omp.h>
 
 #include <algorithm>
@@ -42,6 +45,13 @@ double file_bytes(const char* file, const std::string& field) {
 double status_bytes(const std::string& field) { return file_bytes("/proc/self/status", field); }
 
 void reset_peak() { std::ofstream("/proc/self/clear_refs") << 5; }
+
+// What was freed stays resident in the heap: it would be taken again and not count as new.
+void return_freed_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
 
 double polar_flops(Index rows, Index cols) {
   const double n = static_cast<double>(std::min(rows, cols));
@@ -173,6 +183,7 @@ StepTask::StepTask(const ParameterSet& set, const PolarSolver& solver, int threa
     impl_->parameters.push_back({{impl_->weights[l].data(), shape.rows, shape.cols},
                                  {impl_->gradients[l].data(), shape.rows, shape.cols}});
   }
+  return_freed_memory();
   reset_peak();
   impl_->bytes_before = status_bytes("VmRSS");
   impl_->optimizer = std::make_unique<Optimizer<float>>(

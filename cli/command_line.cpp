@@ -1,5 +1,6 @@
 #include "cli/command_line.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <new>
@@ -9,7 +10,7 @@
 #include <vector>
 
 #include "normball/text.h"
-#include "trainer/run/config.h"
+#include "trainer/config/config.h"
 
 namespace normball::cli {
 namespace {
@@ -57,6 +58,31 @@ std::string typo(const CLI::App& app) {
   return "";
 }
 
+// A forgotten value: CLI11 would take the option that follows for it.
+void require_values(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* command = &app;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const auto* const option = command->get_option_no_throw(words[i]);
+    if (option != nullptr && words[i].starts_with('-') && option->get_items_expected_min() > 0) {
+      if (++i == words.size()) return;  // CLI11 says so
+      const std::string& value = words[i];
+      const std::string next = value.substr(0, value.find('='));
+      if (next.starts_with('-') && command->get_option_no_throw(next) != nullptr) {
+        const std::string name = option->get_name();
+        throw CLI::ValidationError(name, "needs a value, but " + next +
+                                             " follows; if that is the " + "value, write " + name +
+                                             "=" + value);
+      }
+    } else {
+      for (const auto* const inner : command->get_subcommands({})) {
+        if (inner->get_name() != words[i]) continue;
+        command = inner;
+        break;
+      }
+    }
+  }
+}
+
 int wrong_command_line(CLI::App& app, const CLI::ParseError& error) {
   const bool words = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
                      dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
@@ -95,13 +121,14 @@ int run_command_line(CLI::App& app, int argc, char** argv) {
     return "normball: " + CLI::FailureMessage::simple(command, error);
   });
   try {
+    require_values(app, {argv + std::min(argc, 1), argv + argc});
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::RuntimeError& error) {  // a command that ran and found its answer to be no
     return error.get_exit_code();
   } catch (const CLI::ParseError& error) {
     return wrong_command_line(app, error);
-  } catch (const run::SettingError& error) {
+  } catch (const trainer::config::SettingError& error) {
     return failed(error.what(), 2);
   } catch (const std::filesystem::filesystem_error& error) {
     return failed(plain_text(error));

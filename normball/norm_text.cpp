@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 13> known_names = {
     "auto", "euclidean", "frobenius", "rms",    "sign",   "spectral", "col",
     "row",  "input",     "onehot",    "hidden", "output", "bias"};
 
-Norm parse_spectral(TextCall& call) {
+Norm parse_spectral(TextCall& call, const PolarSolver& solver) {
   Spectral norm;
   norm.transposed = call.take_flag("transposed");
   std::string_view chosen;
@@ -43,11 +43,12 @@ Norm parse_spectral(TextCall& call) {
     chosen = name;
     norm.scale = scale;
   }
-  norm.solver = parse_polar_solver(call.take("solver", "exact"));
+  const bool own = std::ranges::count(call.arguments, "solver", &TextCall::Argument::key) > 0;
+  norm.solver = own ? parse_polar_solver(call.take("solver", "")) : solver;
   return norm;
 }
 
-Norm parse_name(TextCall& call) {
+Norm parse_name(TextCall& call, const PolarSolver& solver) {
   if (call.name == "auto") return Auto{};
   if (call.name == "euclidean" || call.name == "frobenius") return Euclidean{};
   if (call.name == "rms") return Rms{};
@@ -55,11 +56,14 @@ Norm parse_name(TextCall& call) {
     const bool unit = call.take_flag("unit");
     return Sign{.unit = unit, .transposed = call.take_flag("transposed")};
   }
-  if (call.name == "spectral") return parse_spectral(call);
+  if (call.name == "spectral") return parse_spectral(call, solver);
   if (call.name == "col") return ColNorm{.transposed = call.take_flag("transposed")};
   if (call.name == "row") return RowNorm{.transposed = call.take_flag("transposed")};
   for (const auto& [name, role] : roles) {
-    if (call.name == name) return norm_for(role);
+    if (call.name != name) continue;
+    Norm norm = norm_for(role);
+    if (auto* const spectral = std::get_if<Spectral>(&norm)) spectral->solver = solver;
+    return norm;
   }
   detail::invalid("parse_norm", unknown_name("norm", call.name, known_names));
 }
@@ -83,9 +87,11 @@ std::string scale_text(SpectralScale scale) {
 
 }  // namespace
 
-Norm parse_norm(std::string_view text) {
+Norm parse_norm(std::string_view text) { return parse_norm_with(text, ExactPolar{}); }
+
+Norm parse_norm_with(std::string_view text, const PolarSolver& solver) {
   auto call = TextCall::parse("parse_norm", text);
-  Norm norm = parse_name(call);
+  Norm norm = parse_name(call, solver);
   call.require_all_taken();
   return norm;
 }

@@ -347,15 +347,20 @@ void Optimizer<T>::require_apart(std::span<const Parameter<T>> parameters) {
       targets_.push_back({parameter.gradient, l, "gradient"});
     }
   }
+  require_targets_apart("Optimizer::step");
+}
+
+template <class T>
+void Optimizer<T>::require_targets_apart(std::string_view where) {
   std::ranges::sort(targets_, std::less{}, [](const Target& target) { return target.view.data; });
   for (auto one = targets_.begin(); one != targets_.end(); ++one) {
     const T* const end = one->view.row(one->view.rows - 1) + one->view.cols;
     for (auto other = std::next(one); other != targets_.end() && std::less{}(other->view.data, end);
          ++other) {
       if (!detail::overlap(one->view, other->view)) continue;
-      detail::invalid("Optimizer::step", "the ", one->what, " of '", layers_[one->layer].name,
-                      "' and the ", other->what, " of '", layers_[other->layer].name,
-                      "' share memory; a step writes to both: give each its own");
+      detail::invalid(where, "the ", one->what, " of '", layers_[one->layer].name, "' and the ",
+                      other->what, " of '", layers_[other->layer].name,
+                      "' share memory, and both are written to: give each its own");
     }
   }
 }
@@ -381,6 +386,11 @@ double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>> parameters) 
   for (size_t l = 0; l < layers_.size(); ++l) {
     require_shape(where, layers_[l], "weight", parameters[l].weight);
   }
+  targets_.clear();
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    if (!parameters[l].weight.empty()) targets_.push_back({parameters[l].weight, l, "weight"});
+  }
+  require_targets_apart(where);
   measure_weights(parameters);
   for (size_t l = 0; l < layers_.size(); ++l) {
     if (!std::isfinite(norms_[l])) {

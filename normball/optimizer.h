@@ -181,7 +181,7 @@ class Optimizer {
     bool team = false;   // all threads work on it, one such piece after the other
   };
 
-  // What a step writes to.
+  // What is written to.
   struct Target {
     MatrixView<T> view;
     size_t layer;
@@ -191,6 +191,7 @@ class Optimizer {
   void plan_pieces();
   void bind(std::span<const Parameter<T>> parameters);
   void require_apart(std::span<const Parameter<T>> parameters);
+  void require_targets_apart(std::string_view where);
   void require_scaled_for(std::string_view where, size_t layer, double alpha) const;
   bool may_overflow() const;
   void find_directions();

@@ -25,7 +25,8 @@ bool matches(const std::string& pattern, const std::string& name) {
 // What rules and the group say of one parameter.
 struct Said {
   Assignment given = {};
-  std::string norm_source = {}, radius_source = {}, lr_source = {};  // "rule '*.bias'", "its group"
+  std::string norm_source = {}, radius_source = {}, lr_source = {}, split_source = {},
+              batch_source = {};  // "rule '*.bias'", "its group"
 };
 
 struct Choice {
@@ -105,8 +106,14 @@ class Router {
       given.lr = more.lr;
       said.lr_source = source;
     }
-    if (more.split) given.split = more.split;
-    if (more.batch) given.batch = more.batch;
+    if (more.split) {
+      given.split = more.split;
+      said.split_source = source;
+    }
+    if (more.batch) {
+      given.batch = more.batch;
+      said.batch_source = source;
+    }
   }
 
   void route_one(size_t i) {
@@ -137,6 +144,12 @@ class Router {
         route.why += "; radius by " + said.radius_source;
       }
       set_lr(route, said);
+      if (said.given.split) {
+        route.why += "; split " + to_string(*said.given.split) + " by " + said.split_source;
+      }
+      if (said.given.batch) {
+        route.why += "; batch " + std::to_string(*said.given.batch) + " by " + said.batch_source;
+      }
       if (!parameter.requires_grad) route.why += "; frozen";
       route.blocks = blocks_of(i);
       if (!options_.method_norm) warn_of(i, route);
@@ -344,6 +357,13 @@ Routing route(std::span<const ParameterInfo> parameters, const RoutingOptions& o
   if (options.method_radius && options.radii != RoleRadii{}) {
     detail::invalid("route", "the method '", options.method,
                     "' sets every radius itself; radii by ", "role would have no effect");
+  }
+  for (const Role role : {Role::Input, Role::OneHot, Role::Hidden, Role::Output, Role::Bias}) {
+    const double radius = options.radii.of(role);
+    if (!(std::isfinite(radius) && radius > 0)) {
+      detail::invalid("route", "the radius of the role '", to_string(role),
+                      "' must be positive and finite, got ", radius);
+    }
   }
   return Router(parameters, options).run();
 }

@@ -36,6 +36,20 @@ OptimizerParamGroup named_group(const ::torch::OrderedDict<std::string, Tensor>&
   return {parameters.values(), std::make_unique<NormBallOptions>(std::move(options))};
 }
 
+// Whether this LibTorch leaves a group's options as they are.
+bool base_keeps_options() {
+  struct Probe final : ::torch::optim::Optimizer {
+    Probe()
+        : Optimizer(std::vector<OptimizerParamGroup>{}, std::make_unique<NormBallOptions>(1.0)) {}
+    Tensor step(LossClosure) override { return {}; }
+  } probe;
+  probe.add_param_group({std::vector<Tensor>{::torch::zeros({1})},
+                         std::make_unique<NormBallOptions>(NormBallOptions().norm("sign"))});
+  const auto* const kept =
+      dynamic_cast<const NormBallOptions*>(&probe.param_groups().back().options());
+  return kept != nullptr && kept->norm() == "sign";
+}
+
 }  // namespace
 
 OptimizerParamGroup group_of(const ::torch::nn::Module& module, const NormBallOptions& options,
@@ -86,6 +100,7 @@ NormBall::NormBall(const ::torch::nn::Module& module, std::string_view method,
 // it knows from its own optimizers.
 void NormBall::add_param_group(const OptimizerParamGroup& group) {
   Optimizer::add_param_group(group);
+  for (const auto& tensor : group.params()) joined_.insert(tensor.unsafeGetTensorImpl());
   if (group.has_options()) param_groups_.back().set_options(group.options().clone());
 }
 
@@ -113,6 +128,7 @@ void NormBall::check_groups() {
   for (size_t g = 0; g < param_groups_.size(); ++g) {
     NormBallOptions& options = group_options(g);
     options.require_no_override(whole(), where, g);
+    check_joined(g);
     if (!options.lr()) options.lr(make().lr.value);
     if (first_lrs_.size() == g) first_lrs_.push_back(*options.lr());
     options.assignment(whole());  // its texts must be readable
@@ -126,6 +142,23 @@ void NormBall::check_groups() {
                                   found->second, "; list it in one of them");
       }
     }
+  }
+}
+
+// A group that came another way and says just what the optimizer says has probably been robbed of
+// its options.
+void NormBall::check_joined(size_t group) {
+  const auto& parameters = param_groups_[group].params();
+  if (parameters.empty() || joined_.contains(parameters[0].unsafeGetTensorImpl()) ||
+      !group_options(group).same_but_lr(whole())) {
+    return;
+  }
+  static const bool kept = base_keeps_options();
+  if (!kept) {
+    normball::detail::invalid(
+        where, "group ", group, " was added through torch::optim::Optimizer&, ",
+        "where this LibTorch drops a group's options: call add_param_group() ",
+        "of the NormBall itself");
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,8 +38,8 @@ class NormBall : public ::torch::optim::Optimizer {
   NormBall(NormBall&&) noexcept;
   ~NormBall() override;
 
-  // LibTorch's, with all options of the group: call it here and not through
-  // torch::optim::Optimizer.
+  // LibTorch's, with all options of the group. Not virtual there: LibTorch from 2.13 on loses most
+  // of them in a call through torch::optim::Optimizer&, which the next step refuses.
   void add_param_group(const ::torch::optim::OptimizerParamGroup& group);
   // All or nothing: after an exception weights and state are as before.
   ::torch::Tensor step(LossClosure closure = nullptr) override;
@@ -83,6 +84,7 @@ class NormBall : public ::torch::optim::Optimizer {
   const NormBallOptions& whole() const;
   Method make() const;
   void check_groups();
+  void check_joined(size_t group);
   void check_names(size_t group);
   void take_aliases(size_t group);
   Plan& plan();
@@ -101,6 +103,7 @@ class NormBall : public ::torch::optim::Optimizer {
   void warn_of_a_stall(Plan& plan);
 
   std::string method_;
+  std::set<const void*> joined_;  // the tensors that came through add_param_group()
   std::vector<Alias> aliases_;
   std::vector<Named> named_;
   std::vector<double> first_lrs_;  // of the groups: rules with an lr are relative to them

@@ -78,12 +78,12 @@ void read(InputArchive& archive, const std::string& key, std::string& value) {
 }
 
 // Without the group's names and kinds, and without the optimizer's word.
-Assignment own_assignment(const NormBallOptions& options) {
+Assignment own_assignment(const NormBallOptions& options, const PolarSolver& solver) {
   Assignment result;
   if (options.oracle()) {
     result.norm = Custom{options.oracle()};
   } else if (options.norm() != "auto") {
-    result.norm = parse_norm(options.norm());
+    result.norm = parse_norm_with(options.norm(), solver);
   }
   if (!options.role().empty()) result.role = parse_role(options.role());
   result.radius = options.radius();
@@ -129,8 +129,9 @@ double NormBallOptions::get_lr() const {
 void NormBallOptions::set_lr(const double value) { lr(value); }
 
 Assignment NormBallOptions::assignment(const NormBallOptions& whole) const {
-  Assignment result = own_assignment(*this);
-  const Assignment common = own_assignment(whole);
+  const PolarSolver common_solver = parse_polar_solver(whole.solver().value_or("exact"));
+  Assignment result = own_assignment(*this, common_solver);
+  const Assignment common = own_assignment(whole, common_solver);
   if (!result.norm && !result.role) {
     result.norm = common.norm;
     result.role = common.role;

@@ -65,16 +65,19 @@ def initialize_entries(where: str, entries: Sequence[Entry], seed: Any) -> None:
 
 
 def product_norm(entries: Sequence[Entry]) -> float:
-    return max((size for entry in entries for _, _, size in measured(entry)[1]), default=0.0)
+    """Of the weights that may move."""
+    return max((size for entry in entries if not _is_frozen(entry.parameter) for _, _, size in measured(entry)[1]),
+               default=0.0)
 
 
 @torch.no_grad()
 def scale_into_balls(where: str, entries: Sequence[Entry]) -> float:
-    entries = [entry for entry in entries if not _is_frozen(entry.parameter)]
     largest = product_norm(entries)
     if not math.isfinite(largest):
         raise ValueError(f"[{where}] the weights have an entry that is not finite")
     for entry in entries:
+        if _is_frozen(entry.parameter):
+            continue
         weight, matrices = measured(entry)
         for _, w, size in matrices:
             w.mul_(min(1.0, 1 / size) if size > 0 else 1.0)

@@ -19,7 +19,7 @@ class _Wrapped:
 
 
 def upgrade(groups: Sequence[Dict[str, Any]], first_lrs: Sequence[float] = ()) -> None:
-    """Updates groups of earlier versions, where every method had a short_step, and s3cg's 'plain' meant 'norm'."""
+    """Options as they are now in groups from before: every method had a short_step, and s3cg's 'plain' was 'norm'."""
     for group in groups:
         if group.get("short_step") == "plain" and group.get("method") not in ("clipped_scion", "unconstrained_clipped_scion"):
             group["short_step"] = None
@@ -28,7 +28,7 @@ def upgrade(groups: Sequence[Dict[str, Any]], first_lrs: Sequence[float] = ()) -
 
 
 def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[str, Any]) -> Dict[str, Any]:
-    """The dictionary that torch may load: complete, checked, with momentum and bases wrapped."""
+    """What torch may load: complete, checked, with momentum and bases wrapped."""
     if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
         raise ValueError(f"[{where}] a state dict of an optimizer has 'state' and 'param_groups'; this is something else: "
                          f"load what optimizer.state_dict() gave")
@@ -56,7 +56,7 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
             if key in own:
                 group.setdefault(key, own[key])
     _options.names_of(where, groups)
-    _check_same_order(where, groups, own_groups)
+    _check_same_names(where, groups, own_groups)
     method = _options.check_groups(where, groups)
     for index, group in enumerate(groups):
         _options.check_lr(where, method, group, index)
@@ -73,24 +73,26 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
     return {**state_dict, "state": state, "param_groups": groups}
 
 
-def _check_same_order(where: str, groups: Sequence[Mapping[str, Any]], own_groups: Sequence[Mapping[str, Any]]) -> None:
-    """Refuses names in another order: state is loaded by position, and would go to the wrong parameters.
+def _check_same_names(where: str, groups: Sequence[Mapping[str, Any]], own_groups: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses names that differ from the optimizer's: state is loaded by position, and would go to the wrong parameters."""
+    for index, (group, own) in enumerate(zip(groups, own_groups)):
+        sides = [list(side.get("param_names") or ()) for side in (group, own)]
+        if not all(sides) or _options.default_names(group, index) in sides:
+            continue  # one side has none, or none of the user's
+        for theirs, ours in zip(*sides):
+            if _bare(theirs) != _bare(ours):
+                raise ValueError(f"[{where}] the state dict has '{theirs}' where this optimizer has '{ours}', in group {index}: "
+                                 f"state is loaded by place. Give the optimizer its parameters in the state dict's order; if they "
+                                 f"were renamed, give the state dict's group the new param_names, or take them out of it")
 
-    A name that the other side does not have is a renamed parameter, which torch also accepts.
-    """
-    if not all("param_names" in group for group in [*groups, *own_groups]):
-        return
-    saved, own = ([(index, name) for index, group in enumerate(side) for name in group["param_names"]]
-                  for side in (groups, own_groups))
-    known = {name for _, name in own} & {name for _, name in saved}
-    for (index, theirs), (_, ours) in zip(saved, own):
-        if theirs != ours and (theirs in known or ours in known):
-            raise ValueError(f"[{where}] the state dict has '{theirs}' where this optimizer has '{ours}', in group {index}: state "
-                             f"is loaded by place, so both need their parameters in the same order")
+
+def _bare(name: str) -> str:
+    """Without what DistributedDataParallel and torch.compile put in."""
+    return ".".join(part for part in name.split(".") if part not in ("module", "_orig_mod"))
 
 
 def load(optimizer: torch.optim.Optimizer, state_dict: Mapping[str, Any], load_in_torch: Callable[[Any], None]) -> None:
-    """Gives torch the prepared dictionary, after the user's hooks if torch supports them."""
+    """Hands torch the prepared dictionary, after the user's hooks where torch has them."""
     def prepare(_: Any, saved: Mapping[str, Any]) -> Dict[str, Any]:
         return prepared(type(optimizer).__name__, optimizer.param_groups, saved)
 

@@ -608,3 +608,12 @@ def test_frozen_weights_stay(whole):
     before = [p.detach().clone() for p in model[0].parameters()]
     assert scale_into_balls_(optimizer) == pytest.approx(2, rel=1e-4)
     assert all(torch.equal(p, old) for p, old in zip(model[0].parameters(), before))
+
+
+@pytest.mark.parametrize("backend", ["auto", "torch"])
+def test_the_warning_of_a_stall_measures_what_may_move(backend):
+    frozen, own = nn.Parameter(1e6 * torch.eye(4), requires_grad=False), nn.Parameter(3 * torch.eye(4))
+    own.grad = -torch.eye(4)
+    optimizer = ClippedScion([frozen, own], **OPTIONS, constrained=True, norm="spectral(unit)", backend=backend)
+    with pytest.warns(UserWarning, match=r"are 3 times as large as their balls"):
+        optimizer.step()

@@ -152,17 +152,41 @@ def test_dictionaries_from_before_param_names_and_newer_options_load(method):
     assert equal(params, others)
 
 
-def test_names_of_the_dictionary_count_as_in_torch():
-    """They replace the optimizer's; a dictionary without names leaves them."""
+def test_other_names_in_the_dictionary_are_refused():
+    """A dictionary without names leaves the optimizer's; wrappers of a module do not count as another name."""
     params = tensors()
-    named = ClippedScion([(f"new.{i}", p) for i, p in enumerate(params)], lr=0.1, alpha=0.5, rho=1.0)
-    saved = ClippedScion([(f"old.{i}", p) for i, p in enumerate(params)], lr=0.1, alpha=0.5, rho=1.0).state_dict()
+
+    def made(prefix):
+        return ClippedScion([(f"{prefix}{i}", p) for i, p in enumerate(params)], lr=0.1, alpha=0.5, rho=1.0)
+    named, saved = made("new."), made("old.").state_dict()
     unnamed = ClippedScion(params, lr=0.1, alpha=0.5, rho=1.0).state_dict()
     assert "param_names" not in unnamed["param_groups"][0]
     named.load_state_dict(unnamed)
     assert named.param_groups[0]["param_names"][0] == "new.0"
-    named.load_state_dict(saved)
-    assert named.param_groups[0]["param_names"][0] == "old.0"
+    with pytest.raises(ValueError, match=r"'old.0' where this optimizer has 'new.0', in group 0.*param_names"):
+        named.load_state_dict(saved)
+    assert named.param_groups[0]["param_names"][0] == "new.0"
+    last = copy.deepcopy(made("new.").state_dict())
+    last["param_groups"][0]["param_names"][3] = "other"
+    with pytest.raises(ValueError, match="'other' where this optimizer has 'new.3'"):
+        named.load_state_dict(last)
+    named.load_state_dict(made("module._orig_mod.new.").state_dict())
+    ClippedScion(params, lr=0.1, alpha=0.5, rho=1.0).load_state_dict(saved)  # names on one side alone
+    # The remedies of the message.
+    saved["param_groups"][0]["param_names"] = [f"new.{i}" for i in range(4)]
+    made("new.").load_state_dict(saved)
+    del saved["param_groups"][0]["param_names"]
+    made("another.").load_state_dict(saved)
+
+
+def test_names_that_a_group_got_beside_a_named_one_are_nobody_s():
+    a, b = tensors()[:2]
+    groups = [dict(params=[a]), dict(params=[b], param_names=["b"])]
+    saved = ClippedScion(groups, lr=0.1, alpha=0.5, rho=1.0).state_dict()
+    assert saved["param_groups"][0]["param_names"] == ["0.0"]
+    ClippedScion([dict(params=[("a", a)]), dict(params=[("b", b)])], lr=0.1, alpha=0.5, rho=1.0).load_state_dict(saved)
+    with pytest.raises(ValueError, match="'b' where this optimizer has 'c', in group 1"):
+        ClippedScion([dict(params=[a]), dict(params=[("c", b)])], lr=0.1, alpha=0.5, rho=1.0).load_state_dict(saved)
 
 
 def test_names_in_another_order_are_refused():
