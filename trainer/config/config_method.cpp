@@ -73,9 +73,7 @@ NormChoice norm_of(const Config& config, ParameterRole role, std::string_view pa
     radius = route.radius.value_or(radius);
     break;
   }
-  NormChoice choice{parse_norm(norm), radius};
-  if (norm.find("solver=") == std::string::npos) use_solver(choice.norm, config.optimizer.solver);
-  return choice;
+  return {parse_norm_with(norm, parse_polar_solver(config.optimizer.solver)), radius};
 }
 
 }  // namespace normball::trainer::config

@@ -29,7 +29,7 @@ bool has_hidden(const Config& config) {
 bool takes_solver(const std::string& norm, bool auto_is_spectral) {
   const Norm parsed = parse_norm(norm);
   if (std::holds_alternative<Auto>(parsed)) return auto_is_spectral;
-  return std::holds_alternative<Spectral>(parsed) && norm.find("solver=") == std::string::npos;
+  return parsed != parse_norm_with(norm, SvdPolar{});  // which differ where it names none
 }
 
 bool uses_solver(const Config& config) {

@@ -21,7 +21,7 @@ def points_of(options, work):
     def build(name):
         return os.path.join(options.build, name)
     runs = TrainedRuns(options.program or build("cli/normball"), work, build("tests/system/reliability/libfaulty_disk.so"))
-    interruptions = Interruptions(runs, options.seed)
+    interruptions = Interruptions(runs, options.seed, options.patience)
     if options.quick:
         return [
             ("kill -9", lambda: interruptions.kills(5)),
@@ -98,6 +98,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="points at the same time")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the random moments")
     parser.add_argument("--signals", type=int, help="signals that ask a run to stop")
+    parser.add_argument("--patience", type=float, default=10,
+                        help="seconds a stop may take; more where other programs have the processor")
     parser.add_argument("--only", help="only points with this text in their name")
     parser.add_argument("--markdown", metavar="FILE", help="also write the results as a table")
     options = parser.parse_args()

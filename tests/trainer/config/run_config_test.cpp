@@ -462,7 +462,7 @@ TEST(ConfigMethod, NormsByRoleAndRoute) {
   config.optimizer.solver = "muon";
   config.norm.hidden_radius = 50;
   config.norm.route = {{"blocks.0.*", {}, 25.0},
-                       {"blocks.*.proj", "spectral(solver=svd)", {}},
+                       {"blocks.*.proj", "spectral(solver = svd)", {}},
                        {"blocks.0.special", "rms", {}}};
   const auto plain = norm_of(config, ParameterRole::Hidden, "blocks.1.attn");
   EXPECT_EQ(plain.norm, parse_norm("spectral(solver=muon)"));
