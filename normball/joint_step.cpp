@@ -6,13 +6,18 @@ namespace normball {
 
 JointStep decide_step(const Method& method, double pairing, double direction_norm,
                       std::int64_t step) {
-  JointStep joint{.pairing = pairing, .direction_norm = direction_norm};
-  joint.wolfe_gap = method.constrained ? pairing : 0;
-  joint.eta =
-      eta(method.rule, {.pairing = pairing, .direction_norm = direction_norm, .step = step});
-  joint.clipped = is_clipped(method.rule, joint.eta);
-  joint.stalled = method.constrained && joint.eta == 0 && pairing < 0;
-  return joint;
+  const StepInput input{.pairing = pairing, .direction_norm = direction_norm, .step = step};
+  return decide_step_with_eta(method, pairing, direction_norm, eta(method.rule, input));
+}
+
+JointStep decide_step_with_eta(const Method& method, double pairing, double direction_norm,
+                               double eta) {
+  return {.pairing = pairing,
+          .direction_norm = direction_norm,
+          .wolfe_gap = method.constrained ? pairing : 0,
+          .eta = eta,
+          .clipped = is_clipped(method.rule, eta),
+          .stalled = method.constrained && eta == 0 && pairing < 0};
 }
 
 JointStep join_parts(const Method& method, std::span<const double> pairings,

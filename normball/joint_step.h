@@ -25,6 +25,9 @@ struct JointStep {
 // The step of a model whose s and ‖v‖ are known; `step` is k, from 0.
 JointStep decide_step(const Method& method, double pairing, double direction_norm,
                       std::int64_t step);
+// The same with an η that the rule did not choose, e.g. by a search along v.
+JointStep decide_step_with_eta(const Method& method, double pairing, double direction_norm,
+                               double eta);
 
 // The same from the s and ‖v‖ of its parts. shares[p] <- the factor of η in part p: 1 where the
 // product norm is the maximum, else what the combination gives. Parts of a constrained method with

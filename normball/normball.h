@@ -164,6 +164,7 @@ normball_status normball_dual_norm(const char* norm, normball_dtype dtype, const
 #include "normball/routing.h"
 #include "normball/schedule.h"
 #include "normball/shape.h"
+#include "normball/step.h"
 #include "normball/step_rule.h"
 #endif
 

@@ -126,6 +126,13 @@ constexpr bool needs_buffer(Geometry geometry) {
   return geometry == Geometry::Operator || geometry == Geometry::Oracle;
 }
 
+namespace detail {
+// Whether every part of a layer has only a part of each length.
+constexpr bool lengths_are_partial(Geometry geometry) {
+  return geometry == Geometry::Frobenius || geometry == Geometry::ColL2;
+}
+}  // namespace detail
+
 // A norm on a given shape.
 struct ResolvedNorm {
   Geometry geometry = Geometry::Frobenius;
