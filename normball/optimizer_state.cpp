@@ -25,7 +25,7 @@ std::vector<NamedBuffer<T>> Optimizer<T>::state() {
     if (layer.buffers().owns_average()) {
       buffers.push_back({"momentum." + layer.name(), layer.buffers().average()});
     }
-    if (const auto basis = layer.basis(); !basis.empty()) {
+    if (const auto basis = layer.solver_state(); !basis.empty()) {
       buffers.push_back({"basis." + layer.name(), basis});
     }
   }

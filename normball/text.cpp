@@ -125,6 +125,15 @@ std::string number_text(double value) {
   return {buffer, result.ptr};
 }
 
+std::string call_text(std::string_view name, std::initializer_list<std::string> options) {
+  std::string inside;
+  for (const auto& option : options) {
+    if (option.empty()) continue;
+    inside += (inside.empty() ? "" : ", ") + option;
+  }
+  return std::string(name) + (inside.empty() ? "" : "(" + inside + ")");
+}
+
 std::string list_of(std::span<const std::string_view> names) {
   std::string text;
   for (size_t i = 0; i < names.size(); ++i) {

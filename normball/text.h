@@ -1,6 +1,7 @@
 // The one text form of the library's values:  name  or  name(argument, key=value, ...), nested.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,9 @@ double parse_number(std::string_view where, std::string_view what, std::string_v
 
 // Shortest text that reads back as the same double.
 std::string number_text(double value);
+
+// "name", or "name(a, b)" of the options that are not empty: what TextCall::parse() reads.
+std::string call_text(std::string_view name, std::initializer_list<std::string> options);
 
 // "a, b or c"
 std::string list_of(std::span<const std::string_view> names);

@@ -9,15 +9,16 @@ namespace {
 
 using detail::divide_work;
 using detail::LayerWork;
+using detail::rules;
 using detail::WorkItem;
 
 std::vector<LayerWork> some_layers() {
-  return {{.shape = {.rows = 1000, .cols = 700}, .geometry = Geometry::MaxAbs},
-          {.shape = {.rows = 300, .cols = 200}, .geometry = Geometry::Operator},
-          {.shape = {.rows = 5, .cols = 0}, .geometry = Geometry::RowL2},
-          {.shape = {.rows = 3, .cols = 300000}, .geometry = Geometry::ColL2},
-          {.shape = {.rows = 7, .cols = 1}, .geometry = Geometry::Frobenius},
-          {.shape = {.rows = 400, .cols = 500}, .geometry = Geometry::Oracle}};
+  return {{.shape = {.rows = 1000, .cols = 700}, .rules = rules(Geometry::MaxAbs)},
+          {.shape = {.rows = 300, .cols = 200}, .rules = rules(Geometry::Operator)},
+          {.shape = {.rows = 5, .cols = 0}, .rules = rules(Geometry::RowL2)},
+          {.shape = {.rows = 3, .cols = 300000}, .rules = rules(Geometry::ColL2)},
+          {.shape = {.rows = 7, .cols = 1}, .rules = rules(Geometry::Frobenius)},
+          {.shape = {.rows = 400, .cols = 500}, .rules = rules(Geometry::Oracle)}};
 }
 
 TEST(Work, CoversEveryRowOfEveryLayerOnceAndInOrder) {
@@ -64,14 +65,14 @@ TEST(Work, BeginsWithWhatTakesLongest) {
 
 TEST(Work, TakesOneThreadForATinyModelAndAsManyAsOfferedElse) {
   const std::vector<LayerWork> tiny = {
-      {.shape = {.rows = 100, .cols = 100}, .geometry = Geometry::MaxAbs}};
+      {.shape = {.rows = 100, .cols = 100}, .rules = rules(Geometry::MaxAbs)}};
   EXPECT_EQ(divide_work(tiny, 8).threads, 1);
   EXPECT_EQ(divide_work(some_layers(), 8).threads, 8);
   EXPECT_EQ(divide_work({}, 8).threads, 1);
 }
 
 TEST(Work, GivesAMatrixToAllThreadsWhereTheOthersWouldWaitForIt) {
-  const LayerWork large = {.shape = {.rows = 300, .cols = 300}, .geometry = Geometry::Operator};
+  const LayerWork large = {.shape = {.rows = 300, .cols = 300}, .rules = rules(Geometry::Operator)};
   const auto teams = [&](size_t matrices, int threads) {
     const std::vector<LayerWork> layers(matrices, large);
     const auto work = divide_work(layers, threads);
@@ -83,7 +84,7 @@ TEST(Work, GivesAMatrixToAllThreadsWhereTheOthersWouldWaitForIt) {
   EXPECT_EQ(teams(3, 4), 3);
   // Rows of another geometry are cut instead.
   const std::vector<LayerWork> sign = {
-      {.shape = {.rows = 9000, .cols = 9000}, .geometry = Geometry::MaxAbs}};
+      {.shape = {.rows = 9000, .cols = 9000}, .rules = rules(Geometry::MaxAbs)}};
   EXPECT_FALSE(std::ranges::any_of(divide_work(sign, 2).items, &WorkItem::team));
 }
 

@@ -16,21 +16,18 @@ LayerStep<T>::LayerStep(const Layer& layer, const Execution& execution)
     : name_(layer.name),
       shape_(layer.shape),
       norm_(resolve(layer.norm, layer.shape)),
+      rules_(detail::rules(norm_.geometry)),
       radius_(layer.radius),
       report_polar_error_(execution.report_polar_errors && norm_.geometry == Geometry::Operator),
-      buffers_(execution, layer.shape, norm_.geometry),
-      lengths_(static_cast<size_t>(direction_lengths(norm_.geometry, layer.shape))) {
-  if (norm_.geometry == Geometry::Operator) {
-    polar_state_.resize(
-        static_cast<size_t>(polar_state_size(norm_.solver, shape_.rows, shape_.cols)));
-    next_polar_state_.resize(polar_state_.size());
-  }
-}
+      buffers_(execution, layer.shape, rules_),
+      lengths_(static_cast<size_t>(rules_.length_count(layer.shape))),
+      state_(static_cast<size_t>(rules_.state_size(norm_, layer.shape))),
+      next_state_(state_.size()) {}
 
 template <class T>
 void LayerStep<T>::add_part(Index begin, Index end) {
   Part& part = parts_.emplace_back(Part{.begin = begin, .end = end});
-  if (lengths_are_partial(norm_.geometry)) part.lengths.resize(lengths_.size());
+  if (rules_.lengths_are_partial()) part.lengths.resize(lengths_.size());
 }
 
 template <class T>
@@ -71,7 +68,7 @@ template <class T>
 Direction<T> LayerStep<T>::direction(Part* own, Index begin) {
   Direction<T> result{.lengths = lengths_.data(), .u = buffers_.direction()};
   if (own != nullptr && !own->lengths.empty()) result.lengths = own->lengths.data();
-  if (norm_.geometry == Geometry::RowL2) result.lengths += begin;
+  if (rules_.lengths == Lengths::Rows) result.lengths += begin;
   return result;
 }
 
@@ -110,10 +107,10 @@ void LayerStep<T>::find_direction(ConstMatrixView<T> d, const Share& share) {
   if (buffers_.stored()) part.finite = all_finite(d);
   if (!part.finite) return;  // or a solver would get it; sums may have it
   const auto u = direction(&part, part.begin);
-  std::ranges::copy(polar_state_, next_polar_state_.begin());
+  std::ranges::copy(state_, next_state_.begin());
   naming([&] {
-    part.dual = normball::find_direction<T>(norm_, d, u, share.workspace, next_polar_state_.data(),
-                                            share.threads);
+    part.dual =
+        rules_.in<T>().find(norm_, d, u, {share.workspace, next_state_.data(), share.threads});
   });
   if (constrained_) {
     part.weight_pairing = dot<T>(d, parameter_.weight.row_range(part.begin, part.end));
@@ -125,7 +122,7 @@ void LayerStep<T>::find_direction(ConstMatrixView<T> d, const Share& share) {
 template <class T>
 void LayerStep<T>::add_up_parts() {
   dual_ = weight_pairing_ = 0;
-  const bool partial = lengths_are_partial(norm_.geometry);
+  const bool partial = rules_.lengths_are_partial();
   if (partial) std::ranges::fill(lengths_, 0.0);
   if (takes_part()) {
     for (const auto& part : parts_) {
@@ -146,11 +143,11 @@ template <class T>
 void LayerStep<T>::move(double step, const Share& share) {
   const Part& part = parts_[share.part];
   take_gradient(share.part);
-  std::ranges::copy(next_polar_state_, polar_state_.begin());
+  std::ranges::copy(next_state_, state_.begin());
   if (step != 0) {
-    add_direction<T>(norm_.geometry, buffers_.average().row_range(part.begin, part.end),
-                     direction(nullptr, part.begin), constrained_ ? 1 - step : 1, -step * unit(),
-                     parameter_.weight.row_range(part.begin, part.end), share.workspace);
+    rules_.in<T>().add(buffers_.average().row_range(part.begin, part.end),
+                       direction(nullptr, part.begin), constrained_ ? 1 - step : 1, -step * unit(),
+                       parameter_.weight.row_range(part.begin, part.end), share.workspace);
   }
   buffers_.scale_for_next_gradient(part.begin, part.end);
 }
@@ -183,21 +180,20 @@ double LayerStep<T>::direction_norm(Workspace& workspace) {
   if (constrained_) copy<T>(parameter_.weight, v);
   const auto d =
       buffers_.stored() ? buffers_.average() : buffers_.next_average(0, shape_.rows, workspace);
-  add_direction<T>(norm_.geometry, d, direction(nullptr, 0), constrained_ ? 1 : 0, unit(), v,
-                   workspace);
+  rules_.in<T>().add(d, direction(nullptr, 0), constrained_ ? 1 : 0, unit(), v, workspace);
   return weight_norm(v, workspace);
 }
 
 template <class T>
 std::size_t LayerStep<T>::move_scratch() const {
-  return add_direction_scratch(norm_.geometry, shape_);
+  return shape_.size() > 0 ? rules_.add_scratch(shape_) : 0;
 }
 
 template <class T>
-MatrixView<T> LayerStep<T>::basis() {
-  if (polar_state_.empty()) return {};
+MatrixView<T> LayerStep<T>::solver_state() {
+  if (state_.empty()) return {};
   const Index longer = std::max(shape_.rows, shape_.cols);
-  return {polar_state_.data(), static_cast<Index>(polar_state_.size()) / longer, longer};
+  return {state_.data(), static_cast<Index>(state_.size()) / longer, longer};
 }
 
 template class LayerStep<float>;

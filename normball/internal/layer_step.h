@@ -28,7 +28,7 @@ class LayerStep {
   const std::string& name() const { return name_; }
   const Shape& shape() const { return shape_; }
   const Parameter<T>& parameter() const { return parameter_; }
-  const ResolvedNorm& norm() const { return norm_; }
+  const GeometryRules& rules() const { return rules_; }
   StepBuffers<T>& buffers() { return buffers_; }
 
   // The algorithm. v is never formed: with u = −lmo of the geometry, v = unit() u, and W more where
@@ -56,8 +56,9 @@ class LayerStep {
   double direction_norm(Workspace& workspace);                                // ‖v‖ / r
   std::size_t move_scratch() const;  // bytes that move() needs in a workspace
 
-  // The basis of a low-rank solver, rank x the longer side; else empty.
-  MatrixView<T> basis();
+  // What a solver keeps between steps (the basis of a low-rank one), rows as long as the longer
+  // side; else empty.
+  MatrixView<T> solver_state();
 
  private:
   // Results of a part of the rows.
@@ -77,11 +78,12 @@ class LayerStep {
   std::string name_;
   Shape shape_;
   ResolvedNorm norm_;
+  const GeometryRules& rules_;
   double radius_;
   bool report_polar_error_;
   StepBuffers<T> buffers_;
   std::vector<double> lengths_;
-  std::vector<T> polar_state_, next_polar_state_;
+  std::vector<T> state_, next_state_;  // what a solver keeps, before and after this step
   std::vector<Part> parts_;
 
   Parameter<T> parameter_ = Parameter<T>::without_gradient({});

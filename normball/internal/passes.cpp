@@ -14,7 +14,7 @@ Passes<T>::Passes(const std::vector<Layer>& layers, const Execution& execution)
   layers_.reserve(layers.size());
   for (const auto& layer : layers) {
     layers_.emplace_back(layer, execution);
-    loads.push_back({layer.shape, layers_.back().norm().geometry});
+    loads.push_back({layer.shape, layers_.back().rules()});
     move_scratch_ = std::max(move_scratch_, layers_.back().move_scratch());
   }
   work_ = divide_work(loads, execution.threads == 0 ? default_threads() : execution.threads);

@@ -23,12 +23,13 @@ void validate(const Execution& execution) {
 }
 
 template <class T>
-StepBuffers<T>::StepBuffers(const Execution& execution, const Shape& shape, Geometry geometry)
+StepBuffers<T>::StepBuffers(const Execution& execution, const Shape& shape,
+                            const GeometryRules& rules)
     : light_(execution.light),
       external_(execution.external_momentum),
-      stored_(needs_buffer(geometry)),
+      stored_(rules.stored),
       some_overwrite_(execution.overwrite_gradients),
-      direction_in_gradient_(execution.overwrite_gradients && geometry == Geometry::Operator),
+      direction_in_gradient_(execution.overwrite_gradients && rules.may_overwrite_gradient),
       shape_(shape) {
   const auto size = static_cast<size_t>(shape.size());
   if (owns_average()) own_average_.resize(size);

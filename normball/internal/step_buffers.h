@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "normball/norms.h"
+#include "normball/internal/geometry.h"
 #include "normball/step.h"
 
 namespace normball::detail {
@@ -16,7 +16,7 @@ void validate(const Execution& execution);
 template <class T>
 class StepBuffers {
  public:
-  StepBuffers(const Execution& execution, const Shape& shape, Geometry geometry);
+  StepBuffers(const Execution& execution, const Shape& shape, const GeometryRules& rules);
 
   // The tensors and weights of the newest gradient of this step and of the next.
   void bind(const Parameter<T>& parameter, double alpha, double next_alpha);

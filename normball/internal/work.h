@@ -6,13 +6,13 @@
 #include <span>
 #include <vector>
 
-#include "normball/norms.h"
+#include "normball/internal/geometry.h"
 
 namespace normball::detail {
 
 struct LayerWork {
   Shape shape;
-  Geometry geometry;
+  const GeometryRules& rules;
 };
 
 // Some rows of a layer.
