@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "normball/text.h"
+#include "normball/base/text.h"
 #include "trainer/run/config.h"
 
 namespace normball::cli {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "trainer/run/atomic_file.h"
 #include "trainer/run/file_system.h"
 

@@ -9,7 +9,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/table.h"
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "trainer/run/config_use.h"
 #include "trainer/run/stop_signal.h"
 #include "trainer/run/terminal.h"

@@ -1,6 +1,6 @@
 #include "normball/joint_step.h"
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball {
 

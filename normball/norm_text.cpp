@@ -3,10 +3,10 @@
 #include <ostream>
 #include <vector>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 #include "normball/internal/role_names.h"
 #include "normball/norms.h"
-#include "normball/text.h"
 
 namespace normball {
 namespace {

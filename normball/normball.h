@@ -150,7 +150,7 @@ normball_status normball_dual_norm(const char* norm, normball_dtype dtype, const
 #ifdef __cplusplus
 } /* extern "C" */
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "normball/iterate_sampler.h"
 #include "normball/joint_step.h"
 #include "normball/matrix_view.h"

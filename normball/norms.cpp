@@ -5,10 +5,10 @@
 #include <limits>
 #include <optional>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
+#include "normball/base/parallel.h"
 #include "normball/internal/geometry.h"
-#include "normball/kernels.h"
-#include "normball/parallel.h"
+#include "normball/internal/kernels/kernels.h"
 
 namespace normball {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "normball/error.h"
-#include "normball/internal/passes.h"
+#include "normball/base/error.h"
+#include "normball/internal/step/passes.h"
 #include "normball/joint_step.h"
 
 namespace normball {

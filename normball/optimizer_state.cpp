@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "normball/error.h"
-#include "normball/internal/passes.h"
-#include "normball/kernels.h"
+#include "normball/base/error.h"
+#include "normball/internal/kernels/kernels.h"
+#include "normball/internal/step/passes.h"
 #include "normball/optimizer.h"
 
 namespace normball {

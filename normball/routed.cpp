@@ -4,8 +4,11 @@ namespace normball {
 
 void append_layers(const Route& route, std::vector<Layer>& layers) {
   for (const auto& block : route.blocks) {
-    layers.push_back(
-        {.name = block.name, .shape = block.shape, .norm = route.norm, .radius = route.radius});
+    Layer& layer = layers.emplace_back();  // of a temporary GCC 12 warns, without cause
+    layer.name = block.name;
+    layer.shape = block.shape;
+    layer.norm = route.norm;
+    layer.radius = route.radius;
   }
 }
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <ostream>
 
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 
 namespace normball {
 

@@ -1,4 +1,4 @@
-#include "normball/internal/work.h"
+#include "normball/internal/step/work.h"
 
 #include <map>
 

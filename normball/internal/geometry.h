@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "normball/kernels.h"
+#include "normball/internal/kernels/kernels.h"
 #include "normball/norms/resolved_norm.h"
 #include "normball/workspace.h"
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "normball/base/text.h"
 #include "normball/internal/fans.h"
 #include "normball/internal/geometry.h"
-#include "normball/text.h"
 
 namespace normball {
 

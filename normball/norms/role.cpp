@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <array>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 #include "normball/internal/role_names.h"
 #include "normball/norms.h"
-#include "normball/text.h"
 
 namespace normball {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "normball/base/text.h"
 #include "normball/internal/fans.h"
 #include "normball/internal/geometry.h"
-#include "normball/text.h"
 
 namespace normball {
 

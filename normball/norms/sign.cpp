@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "normball/base/text.h"
 #include "normball/internal/fans.h"
 #include "normball/internal/geometry.h"
-#include "normball/text.h"
 
 namespace normball {
 

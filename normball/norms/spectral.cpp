@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "normball/blas.h"
-#include "normball/error.h"
-#include "normball/exact/spectrum.h"
+#include "normball/base/error.h"
+#include "normball/base/parallel.h"
+#include "normball/base/text.h"
 #include "normball/internal/fans.h"
 #include "normball/internal/geometry.h"
-#include "normball/parallel.h"
-#include "normball/text.h"
+#include "normball/internal/kernels/blas.h"
+#include "normball/internal/polar/exact/spectrum.h"
 
 namespace normball {
 namespace {

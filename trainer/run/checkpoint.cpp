@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <charconv>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "trainer/run/config.h"
 
 namespace normball::run {

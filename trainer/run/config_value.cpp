@@ -5,7 +5,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "normball/text.h"
+#include "normball/base/text.h"
 #include "trainer/run/config_error.h"
 
 namespace normball::run {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 #include "trainer/run/config.h"
 #include "trainer/run/file_system.h"
 #include "trainer/run/metrics.h"

@@ -4,8 +4,8 @@
 
 #include <sstream>
 
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 #include "trainer/models/initialization.h"
 #include "trainer/run/atomic_file.h"
 #include "trainer/run/config_method.h"
