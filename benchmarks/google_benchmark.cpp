@@ -5,7 +5,7 @@
 #include <string>
 
 #include "benchmarks/measure.h"
-#include "normball/parallel.h"
+#include "normball/base/parallel.h"
 
 namespace normball::benchmarks {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::benchmarks {
 

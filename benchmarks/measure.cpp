@@ -13,10 +13,10 @@
 #include <iomanip>
 #include <sstream>
 
-#include "normball/blas.h"
-#include "normball/error.h"
+#include "normball/base/error.h"
+#include "normball/base/parallel.h"
+#include "normball/internal/kernels/blas.h"
 #include "normball/optimizer.h"
-#include "normball/parallel.h"
 
 namespace normball::benchmarks {
 namespace {

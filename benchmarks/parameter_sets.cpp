@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 
 namespace normball::benchmarks {
 namespace {

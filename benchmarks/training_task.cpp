@@ -1,8 +1,8 @@
 #include "benchmarks/training_task.h"
 
 #include "benchmarks/measure.h"
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 #include "trainer/models/make_model.h"
 
 namespace normball::benchmarks {

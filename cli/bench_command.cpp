@@ -10,9 +10,9 @@
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/table.h"
-#include "normball/error.h"
-#include "normball/kernels.h"
-#include "normball/parallel.h"
+#include "normball/base/error.h"
+#include "normball/base/parallel.h"
+#include "normball/internal/kernels/kernels.h"
 
 namespace normball::cli {
 namespace {

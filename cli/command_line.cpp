@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "normball/text.h"
+#include "normball/base/text.h"
 #include "trainer/config/config.h"
 
 namespace normball::cli {

@@ -11,7 +11,7 @@
 #include "cli/data_show.h"
 #include "cli/options.h"
 #include "cli/table.h"
-#include "normball/processor.h"
+#include "normball/base/processor.h"
 #include "trainer/data/idx.h"
 #include "trainer/data/image_set.h"
 #include "trainer/data/prepare.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "normball/text.h"
+#include "normball/base/text.h"
 
 namespace normball::cli {
 namespace {

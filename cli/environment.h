@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "normball/processor.h"
+#include "normball/base/processor.h"
 
 namespace normball::cli {
 

@@ -15,8 +15,8 @@
 #include "lab/picture.h"
 #include "lab/report.h"
 #include "lab/statement.h"
-#include "normball/error.h"
-#include "normball/parallel.h"
+#include "normball/base/error.h"
+#include "normball/base/parallel.h"
 #include "trainer/runtime/terminal.h"
 
 namespace normball::cli {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "trainer/files/atomic_file.h"
 #include "trainer/files/file_system.h"
 

@@ -9,7 +9,7 @@
 #include "cli/commands.h"
 #include "cli/output_file.h"
 #include "cli/table.h"
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "trainer/report/report.h"
 
 namespace normball::cli {

@@ -13,7 +13,7 @@
 #include <map>
 #include <sstream>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/table.h"
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "trainer/config/config_use.h"
 #include "trainer/runtime/stop_signal.h"
 #include "trainer/runtime/tensor_memory.h"

@@ -11,8 +11,8 @@
 #endif
 
 #include "doctor/loaded_libraries.h"
-#include "normball/kernels.h"
-#include "normball/parallel.h"
+#include "normball/base/parallel.h"
+#include "normball/internal/kernels/kernels.h"
 
 namespace normball::doctor {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "normball/processor.h"
+#include "normball/base/processor.h"
 
 namespace normball::doctor {
 

@@ -4,8 +4,8 @@
 #include <ctime>
 #include <vector>
 
-#include "normball/blas.h"
-#include "normball/parallel.h"
+#include "normball/base/parallel.h"
+#include "normball/internal/kernels/blas.h"
 #include "normball/random.h"
 
 namespace normball::doctor {

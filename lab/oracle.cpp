@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::lab {
 

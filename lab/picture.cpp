@@ -5,7 +5,7 @@
 
 #include "lab/run.h"
 #include "lab/statement.h"
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::lab {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lab/run.h"
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 
 namespace normball::lab {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::lab {
 

@@ -1,6 +1,6 @@
 #include "lab/run.h"
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::lab {
 

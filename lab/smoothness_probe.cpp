@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::lab {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 
 namespace normball::lab {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <mutex>
 
-#include "normball/error.h"
-#include "normball/parallel.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/parallel.h"
+#include "normball/base/text.h"
 
 namespace normball::lab {
 namespace {

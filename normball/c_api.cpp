@@ -1,18 +1,17 @@
-// The C interface: types to C++ ones, exceptions to status codes. No mathematics.
-#include <algorithm>
-#include <cstddef>
-#include <cstring>
+// The C interface: exceptions to status codes, and a handle to the optimizer of either type.
 #include <memory>
 #include <new>
 #include <string>
-#include <tuple>
 #include <variant>
 #include <vector>
 
-#include "normball/normball.h"
+#include "normball/internal/c_structs.h"
 
 namespace normball {
 namespace {
+
+using detail::require_pointer;
+using detail::write_struct;
 
 thread_local std::string last_error;
 
@@ -41,135 +40,6 @@ normball_status guarded(const Body& body) noexcept {
   } catch (...) {
     return fail(NORMBALL_ERROR, "unknown error");
   }
-}
-
-void require(const void* pointer, std::string_view where, std::string_view what) {
-  if (pointer == nullptr) detail::invalid(where, what, " must not be null");
-}
-
-// A structure of the given size, as the program knows it, in the library's form: fields that the
-// program does not know are zero, those that the library does not know must be.
-template <class T>
-T read_struct(const void* from, size_t size, size_t smallest, std::string_view what) {
-  if (size < smallest) {
-    detail::invalid("normball_create", what, " is ", size, ", below ", smallest,
-                    ": fill the options with normball_default_options()");
-  }
-  const auto* bytes = static_cast<const unsigned char*>(from);
-  for (size_t i = sizeof(T); i < size; ++i) {
-    if (bytes[i] != 0) {
-      detail::invalid("normball_create", what, " is ", size, ": the program uses a field that ",
-                      "version ", NORMBALL_VERSION, " of the library does not know");
-    }
-  }
-  T result{};
-  std::memcpy(&result, from, std::min(size, sizeof(T)));
-  return result;
-}
-
-template <class T>
-void write_struct(const T& from, void* to, size_t size) {
-  if (to == nullptr) return;
-  std::memcpy(to, &from, std::min(size, sizeof(T)));
-  if (size > sizeof(T)) std::memset(static_cast<char*>(to) + sizeof(T), 0, size - sizeof(T));
-}
-
-// The sizes of the first version, below which no program can be: up to its last fields.
-constexpr size_t first_layer_size = offsetof(normball_layer, radius) + sizeof(double);
-constexpr size_t first_options_size = offsetof(normball_options, report_weight_norms) + sizeof(int);
-constexpr size_t first_report_size = offsetof(normball_report, stalled) + sizeof(int);
-constexpr size_t first_layer_report_size =
-    offsetof(normball_layer_report, weight_norm) + sizeof(double);
-
-normball_options read_options(const normball_options* options) {
-  require(options, "normball_create", "options");
-  const auto result = read_struct<normball_options>(options, options->struct_size,
-                                                    first_options_size, "options.struct_size");
-  for (const auto& [flag, what] :
-       {std::pair(result.overwrite_gradients, "overwrite_gradients"),
-        std::pair(result.light, "light"), std::pair(result.skip_nonfinite, "skip_nonfinite"),
-        std::pair(result.report_weight_norms, "report_weight_norms")}) {
-    if (flag != 0 && flag != 1) {
-      detail::invalid("normball_create", "options.", what, " must be 0 or 1, got ", flag);
-    }
-  }
-  for (const auto& [size, smallest, what] :
-       {std::tuple(result.layer_size, first_layer_size, "options.layer_size"),
-        std::tuple(result.report_size, first_report_size, "options.report_size"),
-        std::tuple(result.layer_report_size, first_layer_report_size,
-                   "options.layer_report_size")}) {
-    if (size < smallest || size > 4096) {
-      detail::invalid("normball_create", what, " is ", size, ", not between ", smallest,
-                      " and 4096: fill the options with normball_default_options()");
-    }
-  }
-  return result;
-}
-
-std::vector<Layer> to_layers(const normball_layer* layers, size_t count, size_t size) {
-  if (count > 0) require(layers, "normball_create", "layers");
-  std::vector<Layer> result;
-  for (size_t l = 0; l < count; ++l) {
-    const auto in = read_struct<normball_layer>(reinterpret_cast<const char*>(layers) + l * size,
-                                                size, first_layer_size, "options.layer_size");
-    if (in.rank > 0) require(in.dimensions, "normball_create", "dimensions");
-    result.push_back({.name = in.name ? in.name : "",
-                      .shape = flatten({in.dimensions, in.rank}),
-                      .norm = in.norm ? parse_norm(in.norm) : Auto{},
-                      .radius = in.radius});
-  }
-  return result;
-}
-
-// A norm or radius of a layer's that the method would not use.
-void require_used(const Method& method, const std::vector<Layer>& layers) {
-  for (size_t l = 0; l < layers.size(); ++l) {
-    const Layer& layer = layers[l];
-    const auto refuse = [&](const auto& what, const auto& got, const auto& own,
-                            const auto& neutral) {
-      detail::invalid("normball_create", what, " of '",
-                      layer.name.empty() ? "layer" + std::to_string(l) : layer.name, "' is ", got,
-                      ", which has no effect: '", method.name, "' has ", own, " for every layer; ",
-                      "give ", neutral);
-    };
-    if (method.norm && layer.norm != Norm(Auto{}) && layer.norm != *method.norm) {
-      refuse("norm", to_string(layer.norm), to_string(*method.norm), "NULL");
-    }
-    // Not positive: the optimizer says so.
-    if (method.radius && layer.radius > 0 && layer.radius != 1 && layer.radius != *method.radius) {
-      refuse("radius", layer.radius, *method.radius, 1);
-    }
-  }
-}
-
-Method to_method(std::string_view name, const normball_options& in) {
-  const auto given = [](double value) {
-    return value == 0 ? std::optional<double>() : std::optional<double>(value);
-  };
-  MethodOptions options{
-      .rho = given(in.rho), .beta = given(in.beta), .l0 = given(in.l0), .l1 = given(in.l1)};
-  if (name == "adaptive_sd" && (options.l0 || options.l1)) {
-    options.l0 = in.l0;
-    options.l1 = in.l1;
-  }
-  if (in.short_step != nullptr) options.short_step = parse_short_step(in.short_step);
-  if (in.lr != 0) options.lr = in.lr;
-  if (in.alpha != 0) options.alpha = in.alpha;
-  Method method = make_method(name, options);
-  require_all_used("normball_create", name, options);
-  if (options.lr) {  // as normball_set_lr() does, also of a method that has one of its own
-    method.lr = *options.lr;
-    validate(method);
-  }
-  return method;
-}
-
-Execution to_execution(const normball_options& in) {
-  return {.threads = in.threads,
-          .overwrite_gradients = in.overwrite_gradients != 0,
-          .light = in.light != 0,
-          .nonfinite = in.skip_nonfinite ? NonFinite::Skip : NonFinite::Throw,
-          .report_weight_norms = in.report_weight_norms != 0};
 }
 
 // Calls body with a null pointer of the element type that dtype names.
@@ -221,23 +91,11 @@ struct normball_optimizer {
 namespace normball {
 namespace {
 
-normball_report to_c(const StepReport& report) {
-  return {.step = report.step,
-          .pairing = report.pairing,
-          .eta = report.eta,
-          .gamma = report.gamma,
-          .lr = report.lr,
-          .wolfe_gap = report.wolfe_gap,
-          .clipped = report.clipped,
-          .skipped = report.skipped,
-          .stalled = report.stalled};
-}
-
 // body(optimizer) for the type of the elements, whatever it is.
 template <class Body>
 normball_status with_optimizer(normball_optimizer* optimizer, const char* where, const Body& body) {
   return guarded([&] {
-    require(optimizer, where, "optimizer");
+    require_pointer(optimizer, where, "optimizer");
     std::visit([&](auto& handle) { body(handle); }, optimizer->handle);
   });
 }
@@ -257,17 +115,18 @@ normball_status normball_create(const char* method, normball_dtype dtype,
                                 const normball_layer* layers, size_t layer_count,
                                 const normball_options* options, normball_optimizer** out) {
   return guarded([&] {
-    require(out, "normball_create", "out");
+    require_pointer(out, "normball_create", "out");
     *out = nullptr;
-    require(method, "normball_create", "method");
-    const normball_options given = read_options(options);
-    const Method made = to_method(method, given);
-    const auto read = to_layers(layers, layer_count, given.layer_size);
-    require_used(made, read);
+    require_pointer(method, "normball_create", "method");
+    const normball_options given = detail::read_options(options);
+    const Method made = detail::to_method(method, given);
+    const auto read = detail::to_layers(layers, layer_count, given.layer_size);
+    detail::require_used(made, read);
     *out = with_type(dtype, [&](auto* type) {
       using T = std::remove_pointer_t<decltype(type)>;
-      return new normball_optimizer{Handle<T>{Optimizer<T>(made, read, to_execution(given))},
-                                    given.report_size, given.layer_report_size};
+      return new normball_optimizer{
+          Handle<T>{Optimizer<T>(made, read, detail::to_execution(given))}, given.report_size,
+          given.layer_report_size};
     });
   });
 }
@@ -277,19 +136,19 @@ void normball_destroy(normball_optimizer* optimizer) { delete optimizer; }
 normball_status normball_step(normball_optimizer* optimizer, void* const* weights,
                               void* const* gradients, normball_report* report) {
   return with_optimizer(optimizer, "normball_step", [&](auto& handle) {
-    require(weights, "normball_step", "weights");
-    require(gradients, "normball_step", "gradients");
+    require_pointer(weights, "normball_step", "weights");
+    require_pointer(gradients, "normball_step", "gradients");
     handle.set_parameters(weights, gradients);
     handle.report = &handle.optimizer.step(handle.parameters);
-    write_struct(to_c(*handle.report), report, optimizer->report_size);
+    write_struct(detail::to_c(*handle.report), report, optimizer->report_size);
   });
 }
 
 normball_status normball_get_layer_report(const normball_optimizer* optimizer, size_t layer,
                                           normball_layer_report* report) {
   return guarded([&] {
-    require(optimizer, "normball_get_layer_report", "optimizer");
-    require(report, "normball_get_layer_report", "report");
+    require_pointer(optimizer, "normball_get_layer_report", "optimizer");
+    require_pointer(report, "normball_get_layer_report", "report");
     std::visit(
         [&](const auto& handle) {
           const auto& layers = handle.optimizer.layers();
@@ -324,7 +183,7 @@ normball_status normball_set_rho(normball_optimizer* optimizer, double rho) {
 normball_status normball_scale_into_balls(normball_optimizer* optimizer, void* const* weights,
                                           double* before) {
   return with_optimizer(optimizer, "normball_scale_into_balls", [&](auto& handle) {
-    require(weights, "normball_scale_into_balls", "weights");
+    require_pointer(weights, "normball_scale_into_balls", "weights");
     handle.set_parameters(weights, nullptr);
     const double size = handle.optimizer.scale_into_balls(handle.parameters);
     if (before != nullptr) *before = size;
@@ -333,8 +192,8 @@ normball_status normball_scale_into_balls(normball_optimizer* optimizer, void* c
 
 normball_status normball_state_count(normball_optimizer* optimizer, size_t* count) {
   return guarded([&] {
-    require(optimizer, "normball_state_count", "optimizer");
-    require(count, "normball_state_count", "count");
+    require_pointer(optimizer, "normball_state_count", "optimizer");
+    require_pointer(count, "normball_state_count", "count");
     *count = std::visit([](auto& h) { return h.optimizer.state().size(); }, optimizer->handle);
   });
 }
@@ -342,7 +201,7 @@ normball_status normball_state_count(normball_optimizer* optimizer, size_t* coun
 normball_status normball_state_buffer(normball_optimizer* optimizer, size_t index,
                                       const char** name, void** data, size_t* elements) {
   return guarded([&] {
-    require(optimizer, "normball_state_buffer", "optimizer");
+    require_pointer(optimizer, "normball_state_buffer", "optimizer");
     std::visit(
         [&](auto& h) {
           const auto state = h.optimizer.state();
@@ -363,15 +222,15 @@ normball_status normball_state_buffer(normball_optimizer* optimizer, size_t inde
 
 normball_status normball_get_steps(const normball_optimizer* optimizer, int64_t* steps) {
   return guarded([&] {
-    require(optimizer, "normball_get_steps", "optimizer");
-    require(steps, "normball_get_steps", "steps");
+    require_pointer(optimizer, "normball_get_steps", "optimizer");
+    require_pointer(steps, "normball_get_steps", "steps");
     *steps = std::visit([](const auto& h) { return h.optimizer.steps_taken(); }, optimizer->handle);
   });
 }
 
 normball_status normball_set_steps(normball_optimizer* optimizer, int64_t steps) {
   return guarded([&] {
-    require(optimizer, "normball_set_steps", "optimizer");
+    require_pointer(optimizer, "normball_set_steps", "optimizer");
     std::visit([&](auto& h) { h.optimizer.set_steps_taken(steps); }, optimizer->handle);
   });
 }
@@ -379,7 +238,7 @@ normball_status normball_set_steps(normball_optimizer* optimizer, int64_t steps)
 normball_status normball_lmo(const char* norm, normball_dtype dtype, const void* d, int64_t rows,
                              int64_t cols, void* out, double* value) {
   return guarded([&] {
-    require(norm, "normball_lmo", "norm");
+    require_pointer(norm, "normball_lmo", "norm");
     const Norm parsed = parse_norm(norm);
     const double dual = evaluate(dtype, d, rows, cols, [&]<class T>(MatrixView<const T> view) {
       return lmo(parsed, view, MatrixView<T>(static_cast<T*>(out), rows, cols));
@@ -391,8 +250,8 @@ normball_status normball_lmo(const char* norm, normball_dtype dtype, const void*
 normball_status normball_norm(const char* norm, normball_dtype dtype, const void* x, int64_t rows,
                               int64_t cols, double* value) {
   return guarded([&] {
-    require(norm, "normball_norm", "norm");
-    require(value, "normball_norm", "value");
+    require_pointer(norm, "normball_norm", "norm");
+    require_pointer(value, "normball_norm", "value");
     const Norm parsed = parse_norm(norm);
     *value =
         evaluate(dtype, x, rows, cols, [&](auto view) { return normball::norm(parsed, view); });
@@ -402,8 +261,8 @@ normball_status normball_norm(const char* norm, normball_dtype dtype, const void
 normball_status normball_dual_norm(const char* norm, normball_dtype dtype, const void* d,
                                    int64_t rows, int64_t cols, double* value) {
   return guarded([&] {
-    require(norm, "normball_dual_norm", "norm");
-    require(value, "normball_dual_norm", "value");
+    require_pointer(norm, "normball_dual_norm", "norm");
+    require_pointer(value, "normball_dual_norm", "value");
     const Norm parsed = parse_norm(norm);
     *value = evaluate(dtype, d, rows, cols,
                       [&](auto view) { return normball::dual_norm(parsed, view); });

@@ -1,10 +1,10 @@
 // The output of Algorithms 1-4: x̄ⁿ, uniform over {x¹, ..., xⁿ}, without storing the trajectory.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
-#include "normball/kernels.h"
 #include "normball/matrix_view.h"
 #include "normball/random.h"
 
@@ -23,7 +23,10 @@ class IterateSampler {
     kept_.resize(iterate.size());
     for (size_t l = 0; l < iterate.size(); ++l) {
       kept_[l].resize(static_cast<size_t>(iterate[l].size()));
-      copy<T>(iterate[l], {kept_[l].data(), iterate[l].rows, iterate[l].cols});
+      T* to = kept_[l].data();
+      for (Index i = 0; i < iterate[l].rows; ++i) {
+        to = std::copy_n(iterate[l].row(i), iterate[l].cols, to);
+      }
     }
     kept_index_ = offered_;
     return true;

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <functional>
 
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 
 namespace normball {
 namespace {

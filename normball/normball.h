@@ -153,8 +153,9 @@ normball_status normball_dual_norm(const char* norm, normball_dtype dtype, const
 #ifdef __cplusplus
 } /* extern "C" */
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "normball/iterate_sampler.h"
+#include "normball/joint_step.h"
 #include "normball/matrix_view.h"
 #include "normball/method.h"
 #include "normball/norms.h"
@@ -162,9 +163,11 @@ normball_status normball_dual_norm(const char* norm, normball_dtype dtype, const
 #include "normball/polar.h"
 #include "normball/product_norm.h"
 #include "normball/random.h"
+#include "normball/routed.h"
 #include "normball/routing.h"
 #include "normball/schedule.h"
 #include "normball/shape.h"
+#include "normball/step.h"
 #include "normball/step_rule.h"
 #endif
 

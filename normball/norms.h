@@ -9,87 +9,29 @@
 //   RowNorm       -row / (√in ‖row‖₂)                         output layers
 #pragma once
 
-#include <concepts>
 #include <iosfwd>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <variant>
 
 #include "normball/matrix_view.h"
-#include "normball/polar.h"
+#include "normball/norms/auto.h"
+#include "normball/norms/col_norm.h"
+#include "normball/norms/custom.h"
+#include "normball/norms/euclidean.h"
+#include "normball/norms/resolved_norm.h"
+#include "normball/norms/row_norm.h"
+#include "normball/norms/sign.h"
+#include "normball/norms/spectral.h"
 #include "normball/random.h"
 #include "normball/shape.h"
 #include "normball/workspace.h"
 
 namespace normball {
 
-struct Euclidean {
-  friend bool operator==(const Euclidean&, const Euclidean&) = default;
-};
-
-struct Rms {
-  friend bool operator==(const Rms&, const Rms&) = default;
-};
-
-// `transposed` everywhere: the weight is stored as (fan-in, fan-out), as embeddings (vocab, dim)
-// are.
-struct Sign {
-  bool unit = false;  // the plain max-norm, without 1 / fan-in
-  bool transposed = false;
-  friend bool operator==(const Sign&, const Sign&) = default;
-};
-
-enum class SpectralScale {
-  Hidden,  // √(out/in): RMS -> RMS
-  Input,   // max(1, √(out/in)): image input
-  OneHot,  // √out: one-hot input
-  Unit,    // 1: the plain spectral norm, also for convolutions
-};
-
-struct Spectral {
-  SpectralScale scale = SpectralScale::Hidden;
-  bool transposed = false;
-  PolarSolver solver = ExactPolar{};
-  friend bool operator==(const Spectral&, const Spectral&) = default;
-};
-
-struct ColNorm {
-  bool transposed = false;
-  friend bool operator==(const ColNorm&, const ColNorm&) = default;
-};
-
-struct RowNorm {
-  bool transposed = false;
-  friend bool operator==(const RowNorm&, const RowNorm&) = default;
-};
-
-// Spectral for matrices and convolutions, Rms for vectors and scalars.
-struct Auto {
-  friend bool operator==(const Auto&, const Auto&) = default;
-};
-
-// Your own norm: one required function. Called from several threads at once.
-class NormOracle {
- public:
-  virtual ~NormOracle() = default;
-
-  // out <- a minimizer of <d, out> over the unit ball; 0 for d = 0.
-  virtual void lmo(ConstMatrixView<double> d, MatrixView<double> out) const = 0;
-  virtual void lmo(ConstMatrixView<float> d, MatrixView<float> out) const;  // converts to double
-
-  // Needed only where a rule or a report asks for it; throws by default.
-  virtual double norm(ConstMatrixView<double> x) const;
-
-  virtual std::string name() const { return "custom"; }
-};
-
-struct Custom {
-  std::shared_ptr<const NormOracle> oracle = nullptr;
-  friend bool operator==(const Custom&, const Custom&) = default;
-};
-
+// A norm that is named here is known to the whole library; its file says what there is to know of
+// it. See docs/extending.md.
 using Norm = std::variant<Auto, Euclidean, Rms, Sign, Spectral, ColNorm, RowNorm, Custom>;
 
 // What a layer does decides how its norm scales.
@@ -112,60 +54,8 @@ Norm parse_norm_with(std::string_view text, const PolarSolver& solver);
 std::string to_string(const Norm& norm);
 std::ostream& operator<<(std::ostream& out, const Norm& norm);
 
-// Every norm above is one of these geometries times a number that depends on the shape:
-//   ‖x‖ = ‖x‖_geometry / scale,  lmo(d) = scale lmo_geometry(d),  ‖d‖* = scale ‖d‖*_geometry.
-enum class Geometry {
-  Frobenius,  // ‖x‖₂; dual ‖d‖₂
-  MaxAbs,     // max |x_ij|; dual Σ |d_ij|
-  RowL2,      // max_i ‖x_i‖₂; dual Σ_i ‖d_i‖₂
-  ColL2,      // the same for columns
-  Operator,   // largest singular value; dual Σ sigma
-  Oracle,     // a user's
-};
-
-// Whether the LMO has to be stored: the others are cheap functions of d (see Direction).
-constexpr bool needs_buffer(Geometry geometry) {
-  return geometry == Geometry::Operator || geometry == Geometry::Oracle;
-}
-
-// A norm on a given shape.
-struct ResolvedNorm {
-  Geometry geometry = Geometry::Frobenius;
-  double scale = 1;
-  PolarSolver solver = ExactPolar{};
-  std::shared_ptr<const NormOracle> oracle = nullptr;
-};
-
+// The geometry and the number that the norm is on this shape.
 ResolvedNorm resolve(const Norm& norm, const Shape& shape);
-
-// The unit direction u = -lmo_geometry(d), not stored where it is a function of d and of lengths.
-// lengths: 1 (Frobenius), rows (RowL2) or cols (ColL2) of them; u: only where needs_buffer().
-template <class T>
-struct Direction {
-  double* lengths = nullptr;
-  MatrixView<T> u = {};
-};
-
-// The number of lengths a direction needs.
-Index direction_lengths(Geometry geometry, const Shape& shape);
-
-// Throws for a user's x = lmo(d) with ⟨d, x⟩ > 0, which no ball around 0 can give.
-template <class T>
-void require_descent(const NormOracle& oracle, ConstMatrixView<T> d, ConstMatrixView<T> x);
-
-// Fills the direction from d and returns <d, u>, the geometry's dual norm (an estimate where the
-// solver is inexact).
-template <class T>
-double find_direction(const ResolvedNorm& norm, ConstMatrixView<T> d, Direction<T> direction,
-                      Workspace& workspace, T* polar_state = nullptr, int threads = 1);
-
-// out <- keep out + factor u
-template <class T>
-void add_direction(Geometry geometry, ConstMatrixView<T> d, const Direction<T>& direction,
-                   double keep, double factor, MatrixView<T> out, Workspace& workspace);
-
-// The bytes of scratch memory that add_direction() takes.
-std::size_t add_direction_scratch(Geometry geometry, const Shape& shape);
 
 namespace detail {
 // The norm on x's own shape, or on the given one, of which x must be.

@@ -10,93 +10,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "normball/matrix_view.h"
 #include "normball/method.h"
-#include "normball/workspace.h"
+#include "normball/step.h"
 
 namespace normball {
 namespace detail {
-// Whether every piece of a layer has only a part of each length.
-constexpr bool lengths_are_partial(Geometry geometry) {
-  return geometry == Geometry::Frobenius || geometry == Geometry::ColL2;
-}
+template <class T>
+class Passes;
 }  // namespace detail
-
-// A layer's weight and gradient. Without a gradient the layer takes no part in the step.
-template <class T>
-struct Parameter {
-  MatrixView<T> weight;
-  MatrixView<T> gradient;
-  bool has_gradient = true;
-  MatrixView<T> momentum = {};  // d, with Execution::external_momentum; zero before the first step
-  double lr_factor = 1;         // this layer's lr as a multiple of the method's
-
-  static Parameter without_gradient(MatrixView<T> weight) {
-    return {.weight = weight, .gradient = {}, .has_gradient = false};
-  }
-};
-
-enum class NonFinite { Throw, Skip };
-
-// Of steps_taken(), far from where counting on would overflow.
-constexpr std::int64_t max_steps = std::int64_t{1} << 62;
-
-// How a step is carried out; none of this changes what it computes.
-struct Execution {
-  int threads = 0;  // 0: OpenMP's default; at most 4096. Results are the same for any number.
-  // The gradient buffer of a spectral layer holds −lmo(d) after the step, which saves a buffer.
-  bool overwrite_gradients = false;
-  // No state at all: the average lives in the gradient buffer. Do not zero gradients between steps;
-  // let the backward pass add to them. The buffer is scaled for the alpha of the next step, which
-  // must therefore be known in time: by the schedule. set_alpha() refuses another one, and a step a
-  // layer that was left out while alpha changed; load_state() and set_steps_taken() start afresh.
-  bool light = false;
-  // abandon() and revert() leave the averages as they were before prepare(), for drivers of several
-  // optimizers of which one may fail. Layers whose direction is not stored then cost one more pass.
-  // Gradients that were overwritten are in the averages all the same.
-  bool undoable = false;
-  // The averages live in Parameter::momentum and are the caller's: state() leaves them out.
-  bool external_momentum = false;
-  // What to do about NaN or infinity in a gradient or in s (from weights or a user's norm). Weights
-  // and state stay as they were either way.
-  NonFinite nonfinite = NonFinite::Throw;
-  bool report_weight_norms = false;
-  bool report_polar_errors = false;
-};
-
-struct LayerReport {
-  double pairing = 0;      // ⟨d_l, v_l⟩
-  double dual_norm = 0;    // r_l ‖d_l‖_l*
-  double weight_norm = 0;  // ‖W_l‖_l / r_l before the step, if asked for
-  PolarError polar_error;  // if asked for, on spectral layers
-};
-
-struct StepReport {
-  std::int64_t step = 0;  // k, from 0
-  double pairing = 0;     // s; for an unconstrained method the dual norm of d
-  double eta = 0;
-  double gamma = 0;             // lr / ρ
-  double lr = 0;                // γρ at this step
-  bool clipped = false;         // the rule clips, and η was cut at ρ
-  bool stalled = false;         // constrained and s < 0, so η = 0: see scale_into_balls()
-  double wolfe_gap = 0;         // s where constrained (for the averaged gradient), else 0
-  double direction_norm = 0;    // ‖v‖, where the rule needs it
-  bool skipped = false;         // nothing was done: no gradient at all, or one or s not finite
-  std::string nonfinite_layer;  // then: the first layer that is not finite
-  std::vector<LayerReport> layers;
-};
-
-// A piece of the optimizer's state, in place.
-template <class T>
-struct NamedBuffer {
-  std::string name;
-  MatrixView<T> view;
-};
 
 template <class T>
 class Optimizer {
@@ -153,107 +79,26 @@ class Optimizer {
   const std::vector<Layer>& layers() const { return layers_; }
 
  private:
-  // A layer's norm on its shape and its memory.
-  struct Slot {
-    ResolvedNorm norm;
-    double radius = 1;
-    std::vector<T> momentum = {};
-    std::vector<T> direction = {};  // u, where it is stored and not in the gradient buffer
-    std::vector<double> lengths = {};
-    std::vector<T> polar_state = {};
-    std::vector<T> next_polar_state = {};
-    double dual = 0;            // r ‖d‖*
-    double weight_pairing = 0;  // ⟨d, W⟩ where constrained
-    double share = 1;           // of this layer in the product norm's LMO
-    double scaled_for = 0;      // the alpha that the light form's buffer awaits; 0: any
+  struct Delete {
+    void operator()(detail::Passes<T>* passes) const;
   };
-  // A share of a layer's rows: what one thread does at a time. Layers whose direction is a
-  // function of d are cut into pieces of fixed size, whose partial sums are added in order:
-  // independent of the threads.
-  struct Piece {
-    size_t layer;
-    Index begin, end;
-    std::vector<double> lengths = {};  // this piece's part of the layer's lengths
-    double dual = 0;
-    double weight_pairing = 0;
-    bool finite = true;
-    bool taken = false;  // the average has taken the gradient in
-    bool team = false;   // all threads work on it, one such piece after the other
-  };
-
-  // What is written to.
-  struct Target {
-    MatrixView<T> view;
-    size_t layer;
-    const char* what;
-  };
-
-  void plan_pieces();
-  void bind(std::span<const Parameter<T>> parameters);
-  void require_apart(std::span<const Parameter<T>> parameters);
-  void require_targets_apart(std::string_view where);
-  void require_scaled_for(std::string_view where, size_t layer, double alpha) const;
-  bool may_overflow() const;
-  void find_directions();
-  // The order in which directions are found.
-  enum class Stage { Stored, Overwriting, Elementwise };
-  Stage stage(size_t layer) const;
-  void find_stage(Stage now);
-  void find_piece(Piece& piece, Workspace& workspace, int threads);
-  bool inputs_finite(const Piece& piece);
-  bool all_pieces_finite() const;
-  void combine_layers();
-  void measure_direction();
-  void measure_weights(std::span<const Parameter<T>> parameters);
+  enum class Lines { All, UpToPairing, FromEta };
+  void begin(std::span<const Parameter<T>> parameters);
+  void run(Lines lines, double given_eta);
+  void decide(double eta);
   void clear_report();
-  const StepReport& refuse();
-  void take_gradient(Piece& piece);
-  void settle();
-  void move_weights(double step);
-  void update_piece(Piece& piece, double step, Workspace& workspace);
-  bool owns_momentum() const { return !execution_.light && !execution_.external_momentum; }
-
-  // Whether the layer's direction goes where its gradient was.
-  bool overwrites(size_t layer) const {
-    return execution_.overwrite_gradients && slots_[layer].norm.geometry == Geometry::Operator;
-  }
-
-  // Whether its average takes the gradient in with the first pass: where the direction overwrites
-  // it, or where nothing can fail any more and a second average would cost time.
-  bool takes_early(size_t layer) const {
-    if (execution_.light || overwrites(layer)) return !execution_.light;
-    return !execution_.undoable && !may_overflow_ && !needs_buffer(slots_[layer].norm.geometry) &&
-           !needs_direction_norm(method_.rule);
-  }
-
-  MatrixView<T> average(size_t layer);
-  ConstMatrixView<T> next_average(size_t layer, Index begin, Index end, Workspace& workspace);
-  Direction<T> direction(size_t layer, Piece* piece);
-  double unit(size_t layer) const;  // r · scale · share: u times this is −r lmo(d)
-  template <class Body>
-  void for_each_piece(const Body& body);
-  void even_out_workspaces();
-  double alpha_at(std::int64_t step) const;
+  void refuse();
+  void require_unprepared(std::string_view where, std::string_view error) const;
   void change(const std::function<void(Method&)>& edit);
 
   Method method_;
   std::vector<Layer> layers_;
-  Execution execution_;
+  NonFinite nonfinite_ = NonFinite::Throw;
+  bool undoable_ = false;
   std::int64_t step_ = 0;
   bool prepared_ = false;
-  bool settled_ = true;        // all averages have taken their gradients in, or none
-  double alpha_ = 1;           // of the prepared step
-  double next_alpha_ = 1;      // of the step after it, in light form
-  bool may_overflow_ = false;  // likewise: s or the step could
-
-  std::vector<Slot> slots_;
-  std::vector<Piece> pieces_;
-  std::vector<Parameter<T>> parameters_;
-  std::vector<Target> targets_;
-  std::vector<Workspace> workspaces_;
-  size_t update_scratch_ = 0;  // bytes that apply() needs in a workspace
-  std::vector<double> duals_, shares_, norms_;
   StepReport report_;
+  std::unique_ptr<detail::Passes<T>, Delete> passes_;
 };
 
 }  // namespace normball

@@ -1,8 +1,10 @@
-// What outlasts a step: the state and the method.
+// Between steps: the state, the method, and weights that start outside of their balls.
 #include <algorithm>
+#include <cmath>
 
-#include "normball/error.h"
-#include "normball/kernels.h"
+#include "normball/base/error.h"
+#include "normball/internal/kernels/kernels.h"
+#include "normball/internal/step/passes.h"
 #include "normball/optimizer.h"
 
 namespace normball {
@@ -19,16 +21,12 @@ void require_steps(std::string_view where, std::int64_t steps) {
 template <class T>
 std::vector<NamedBuffer<T>> Optimizer<T>::state() {
   std::vector<NamedBuffer<T>> buffers;
-  for (size_t l = 0; l < slots_.size(); ++l) {
-    const Shape& shape = layers_[l].shape;
-    if (owns_momentum()) {
-      buffers.push_back({"momentum." + layers_[l].name, average(l)});
+  for (auto& layer : passes_->layers()) {
+    if (layer.buffers().owns_average()) {
+      buffers.push_back({"momentum." + layer.name(), layer.buffers().average()});
     }
-    if (!slots_[l].polar_state.empty()) {
-      const Index longer = std::max(shape.rows, shape.cols);
-      const auto size = static_cast<Index>(slots_[l].polar_state.size());
-      buffers.push_back(
-          {"basis." + layers_[l].name, {slots_[l].polar_state.data(), size / longer, longer}});
+    if (const auto basis = layer.solver_state(); !basis.empty()) {
+      buffers.push_back({"basis." + layer.name(), basis});
     }
   }
   return buffers;
@@ -65,8 +63,7 @@ template <class T>
 void Optimizer<T>::set_steps_taken(std::int64_t steps) {
   require_steps("Optimizer::set_steps_taken", steps);
   prepared_ = false;
-  settled_ = true;
-  for (auto& slot : slots_) slot.scaled_for = 0;
+  passes_->start_afresh();
   step_ = steps;
 }
 
@@ -88,8 +85,8 @@ void Optimizer<T>::set_alpha(Schedule alpha) {
   change([&](Method& method) {
     method.alpha = alpha;
     validate(method);
-    for (size_t l = 0; l < slots_.size(); ++l) {
-      require_scaled_for("Optimizer::set_alpha", l, alpha.at(step_));
+    for (auto& layer : passes_->layers()) {
+      layer.buffers().require_scaled_for("Optimizer::set_alpha", layer.name(), alpha.at(step_));
     }
   });
 }
@@ -104,6 +101,34 @@ void Optimizer<T>::set_rho(double rho) {
   change([&](Method& method) { normball::set_rho(method.rule, rho); });
 }
 
+template <class T>
+double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>> parameters) {
+  constexpr auto where = "Optimizer::scale_into_balls";
+  require_unprepared(where, "apply or abandon the last directions first");
+  detail::require_weights(where, passes_->layers(), parameters);
+  std::vector<detail::Target<T>> targets;
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    if (!parameters[l].weight.empty()) targets.push_back({parameters[l].weight, l, "weight"});
+  }
+  detail::require_targets_apart(where, passes_->layers(), targets);
+  const auto norms = passes_->weight_norms(parameters);
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    if (std::isfinite(norms[l])) continue;
+    throw NonFiniteError(detail::message(where, "the norm of the weight '", layers_[l].name,
+                                         "' is ", norms[l], "; nothing was changed"),
+                         layers_[l].name);
+  }
+  const double whole = combine_norms(method_.combination, norms);
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    const double size = method_.combination == Combination::Max ? norms[l] : whole;
+    if (!(size > 1)) continue;
+    const auto weight = parameters[l].weight;
+    for_each_run(weight,
+                 [&](Index at, Index n) { kernels<T>().scale(weight.data + at, 1 / size, n); });
+  }
+  return whole;
+}
+
 #define NORMBALL_INSTANTIATE(T)                                                                \
   template std::vector<NamedBuffer<T>> Optimizer<T>::state();                                  \
   template void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>>, std::int64_t); \
@@ -111,7 +136,8 @@ void Optimizer<T>::set_rho(double rho) {
   template void Optimizer<T>::set_lr(Schedule);                                                \
   template void Optimizer<T>::set_alpha(Schedule);                                             \
   template void Optimizer<T>::set_rule(StepRule);                                              \
-  template void Optimizer<T>::set_rho(double);
+  template void Optimizer<T>::set_rho(double);                                                 \
+  template double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>>);
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)
 #undef NORMBALL_INSTANTIATE

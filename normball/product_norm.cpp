@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "normball/error.h"
-#include "normball/kernels.h"
+#include "normball/base/error.h"
+#include "normball/internal/kernels/kernels.h"
 
 namespace normball {
 namespace {

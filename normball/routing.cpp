@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
-#include "normball/error.h"
-#include "normball/routing_facts.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
+#include "normball/internal/routing/facts.h"
 
 namespace normball {
 namespace {

@@ -6,8 +6,8 @@
 #include <numbers>
 #include <ostream>
 
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 
 namespace normball {
 namespace {

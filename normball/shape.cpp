@@ -1,6 +1,6 @@
 #include "normball/shape.h"
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball {
 namespace {

@@ -3,97 +3,104 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <ostream>
 
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 
 namespace normball {
+
+double Normalized::eta(const StepInput&) const { return rho; }
+double Normalized::max_eta() const { return rho; }
+void Normalized::validate() const { detail::require_positive("Normalized", "rho", rho); }
+Normalized Normalized::parse(TextCall& call) { return {call.take_number("rho", 1)}; }
+std::string Normalized::text() const {
+  return call_text(name, {rho == 1 ? "" : "rho=" + number_text(rho)});
+}
+
+double Steepest::eta(const StepInput& input) const { return input.pairing; }
+double Steepest::max_eta() const { return std::numeric_limits<double>::infinity(); }
+void Steepest::validate() const {}
+Steepest Steepest::parse(TextCall&) { return {}; }
+std::string Steepest::text() const { return std::string(name); }
+
+double Clipped::eta(const StepInput& input) const { return std::min(rho, input.pairing); }
+double Clipped::max_eta() const { return rho; }
+void Clipped::validate() const { detail::require_positive("Clipped", "rho", rho); }
+Clipped Clipped::parse(TextCall& call) { return {call.take_number("rho")}; }
+std::string Clipped::text() const { return call_text(name, {"rho=" + number_text(rho)}); }
+
+double ShortStep::eta(const StepInput& input) const {
+  const double length = variant == Variant::ByNorm ? input.direction_norm : 2;
+  return length == 0 ? 0 : std::min(rho, input.pairing / (beta * length * (beta * length)));
+}
+double ShortStep::max_eta() const { return rho; }
+void ShortStep::validate() const {
+  detail::require_positive("ShortStep", "rho", rho);
+  detail::require_positive("ShortStep", "beta", beta);
+}
+ShortStep ShortStep::parse(TextCall& call) {
+  ShortStep rule{.rho = call.take_number("rho"), .beta = call.take_number("beta", 1)};
+  call.take_flag("norm");
+  if (call.take_flag("diameter")) rule.variant = Variant::ByDiameter;
+  return rule;
+}
+std::string ShortStep::text() const {
+  return call_text(name,
+                   {"rho=" + number_text(rho), variant == Variant::ByNorm ? "norm" : "diameter",
+                    beta == 1 ? "" : "beta=" + number_text(beta)});
+}
+
+double OpenLoop::eta(const StepInput& input) const {
+  return 2 / (static_cast<double>(input.step) + 2);
+}
+double OpenLoop::max_eta() const { return 1; }
+void OpenLoop::validate() const {}
+OpenLoop OpenLoop::parse(TextCall&) { return {}; }
+std::string OpenLoop::text() const { return std::string(name); }
+
+double Adaptive::eta(const StepInput& input) const {
+  return input.pairing / (l0 + l1 * input.pairing);
+}
+double Adaptive::max_eta() const { return 1 / l1; }
+void Adaptive::validate() const {
+  const bool allowed = std::isfinite(l0) && std::isfinite(l1) && l0 >= 0 && l1 >= 0;
+  if (!allowed || l0 + l1 == 0) {
+    detail::invalid("Adaptive", "l0 and l1 must be finite, not negative and not both 0, got ", l0,
+                    " and ", l1);
+  }
+}
+Adaptive Adaptive::parse(TextCall& call) {
+  const double first = call.take_number("l0");
+  return {first, call.take_number("l1")};
+}
+std::string Adaptive::text() const {
+  return call_text(name, {"l0=" + number_text(l0), "l1=" + number_text(l1)});
+}
+
 namespace {
 
-double square(double x) { return x * x; }
-
-struct Eta {
-  const StepInput& in;
-
-  double operator()(const Normalized& r) const { return r.rho; }
-  double operator()(const Steepest&) const { return in.pairing; }
-  double operator()(const Clipped& r) const { return std::min(r.rho, in.pairing); }
-  double operator()(const ShortStep& r) const {
-    const double length = r.variant == ShortStep::Variant::ByNorm ? in.direction_norm : 2;
-    return length == 0 ? 0 : std::min(r.rho, in.pairing / square(r.beta * length));
-  }
-  double operator()(const OpenLoop&) const { return 2 / (static_cast<double>(in.step) + 2); }
-  double operator()(const Adaptive& r) const { return in.pairing / (r.l0 + r.l1 * in.pairing); }
+template <class Rule>
+constexpr bool clips = requires {
+  Rule::clips;
 };
 
-struct MaxEta {
-  double operator()(const Normalized& r) const { return r.rho; }
-  double operator()(const Steepest&) const { return std::numeric_limits<double>::infinity(); }
-  double operator()(const Clipped& r) const { return r.rho; }
-  double operator()(const ShortStep& r) const { return r.rho; }
-  double operator()(const OpenLoop&) const { return 1; }
-  double operator()(const Adaptive& r) const { return 1 / r.l1; }
-};
+template <class... Rules>
+constexpr std::array<std::string_view, sizeof...(Rules)> names_of(const std::variant<Rules...>*) {
+  return {Rules::name...};
+}
+constexpr auto rule_names = names_of(static_cast<const StepRule*>(nullptr));
 
-struct Validate {
-  void operator()(const Normalized& r) const {
-    detail::require_positive("Normalized", "rho", r.rho);
-  }
-  void operator()(const Steepest&) const {}
-  void operator()(const Clipped& r) const { detail::require_positive("Clipped", "rho", r.rho); }
-  void operator()(const ShortStep& r) const {
-    detail::require_positive("ShortStep", "rho", r.rho);
-    detail::require_positive("ShortStep", "beta", r.beta);
-  }
-  void operator()(const OpenLoop&) const {}
-  void operator()(const Adaptive& r) const {
-    const bool allowed = std::isfinite(r.l0) && std::isfinite(r.l1) && r.l0 >= 0 && r.l1 >= 0;
-    if (!allowed || r.l0 + r.l1 == 0) {
-      detail::invalid("Adaptive", "l0 and l1 must be finite, not negative and not both 0, got ",
-                      r.l0, " and ", r.l1);
-    }
-  }
-};
-
-struct Print {
-  std::string operator()(const Normalized& r) const {
-    return r.rho == 1 ? "normalized" : "normalized(rho=" + number_text(r.rho) + ")";
-  }
-  std::string operator()(const Steepest&) const { return "steepest"; }
-  std::string operator()(const Clipped& r) const {
-    return "clipped(rho=" + number_text(r.rho) + ")";
-  }
-  std::string operator()(const ShortStep& r) const {
-    return "short_step(rho=" + number_text(r.rho) +
-           (r.variant == ShortStep::Variant::ByNorm ? ", norm" : ", diameter") +
-           (r.beta == 1 ? "" : ", beta=" + number_text(r.beta)) + ")";
-  }
-  std::string operator()(const OpenLoop&) const { return "open_loop"; }
-  std::string operator()(const Adaptive& r) const {
-    return "adaptive(l0=" + number_text(r.l0) + ", l1=" + number_text(r.l1) + ")";
-  }
-};
-
-constexpr std::array<std::string_view, 6> known_rules = {"normalized", "steepest",  "clipped",
-                                                         "short_step", "open_loop", "adaptive"};
-
-StepRule parse_name(TextCall& call) {
-  if (call.name == "normalized") return Normalized{call.take_number("rho", 1)};
-  if (call.name == "steepest") return Steepest{};
-  if (call.name == "clipped") return Clipped{call.take_number("rho")};
-  if (call.name == "open_loop") return OpenLoop{};
-  if (call.name == "adaptive") {
-    const double l0 = call.take_number("l0");
-    return Adaptive{l0, call.take_number("l1")};
-  }
-  if (call.name == "short_step") {
-    ShortStep rule{.rho = call.take_number("rho"), .beta = call.take_number("beta", 1)};
-    call.take_flag("norm");
-    if (call.take_flag("diameter")) rule.variant = ShortStep::Variant::ByDiameter;
-    return rule;
-  }
-  detail::invalid("parse_step_rule", unknown_name("rule", call.name, known_rules));
+// The first of the rules whose name it is.
+template <class... Rules>
+bool parse_any(TextCall& call, std::variant<Rules...>& rule) {
+  const auto parse = [&]<class Rule>(const Rule*) {
+    if (call.name != Rule::name) return false;
+    rule = Rule::parse(call);
+    return true;
+  };
+  return (parse(static_cast<const Rules*>(nullptr)) || ...);
 }
 
 }  // namespace
@@ -102,16 +109,18 @@ double eta(const StepRule& rule, const StepInput& input) {
   if (std::isnan(input.pairing) || std::isnan(input.direction_norm)) {
     return std::numeric_limits<double>::quiet_NaN();
   }
-  return std::max(0.0, std::visit(Eta{input}, rule));
+  return std::max(0.0, std::visit([&](const auto& own) { return own.eta(input); }, rule));
 }
 
-double max_eta(const StepRule& rule) { return std::visit(MaxEta{}, rule); }
+double max_eta(const StepRule& rule) {
+  return std::visit([](const auto& own) { return own.max_eta(); }, rule);
+}
 
 double rho(const StepRule& rule) {
   return std::visit(
-      [](const auto& r) {
-        if constexpr (requires { r.rho; }) {
-          return r.rho;
+      [](const auto& own) {
+        if constexpr (requires { own.rho; }) {
+          return own.rho;
         } else {
           return 1.0;
         }
@@ -120,38 +129,53 @@ double rho(const StepRule& rule) {
 }
 
 void set_rho(StepRule& rule, double rho) {
-  if (auto* clipped = std::get_if<Clipped>(&rule)) {
-    clipped->rho = rho;
-  } else if (auto* short_step = std::get_if<ShortStep>(&rule)) {
-    short_step->rho = rho;
-  } else {
-    detail::invalid("set_rho", "the rule '", rule, "' does not clip; the clipping ones are ",
-                    "'clipped' and 'short_step'");
-  }
+  std::visit(
+      [&]<class Rule>(Rule& own) {
+        if constexpr (clips<Rule>) {
+          own.rho = rho;
+        } else {
+          detail::invalid("set_rho", "the rule '", rule, "' does not clip; the clipping ones are ",
+                          "'clipped' and 'short_step'");
+        }
+      },
+      rule);
 }
 
 bool is_clipped(const StepRule& rule, double eta) {
-  const bool clips =
-      std::holds_alternative<Clipped>(rule) || std::holds_alternative<ShortStep>(rule);
-  return clips && eta > 0 && eta >= max_eta(rule);
+  const bool cut = std::visit([]<class Rule>(const Rule&) { return clips<Rule>; }, rule);
+  return cut && eta > 0 && eta >= max_eta(rule);
 }
 
 bool needs_direction_norm(const StepRule& rule) {
-  const auto* short_step = std::get_if<ShortStep>(&rule);
-  return short_step && short_step->variant == ShortStep::Variant::ByNorm;
+  return std::visit(
+      [](const auto& own) {
+        if constexpr (requires { own.needs_direction_norm(); }) {
+          return own.needs_direction_norm();
+        } else {
+          return false;
+        }
+      },
+      rule);
 }
 
-void validate(const StepRule& rule) { std::visit(Validate{}, rule); }
+void validate(const StepRule& rule) {
+  std::visit([](const auto& own) { own.validate(); }, rule);
+}
 
 StepRule parse_step_rule(std::string_view text) {
   auto call = TextCall::parse("parse_step_rule", text);
-  StepRule rule = parse_name(call);
+  StepRule rule;
+  if (!parse_any(call, rule)) {
+    detail::invalid("parse_step_rule", unknown_name("rule", call.name, rule_names));
+  }
   call.require_all_taken();
   validate(rule);
   return rule;
 }
 
-std::string to_string(const StepRule& rule) { return std::visit(Print{}, rule); }
+std::string to_string(const StepRule& rule) {
+  return std::visit([](const auto& own) { return own.text(); }, rule);
+}
 
 std::ostream& operator<<(std::ostream& out, const StepRule& rule) { return out << to_string(rule); }
 

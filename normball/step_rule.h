@@ -3,22 +3,47 @@
 
 #include <cstdint>
 #include <iosfwd>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <variant>
 
 namespace normball {
 
+struct TextCall;
+
+// What a rule may look at.
+struct StepInput {
+  double pairing = 0;         // s
+  double direction_norm = 1;  // ‖v‖, only for rules that need it
+  std::int64_t step = 0;      // k
+};
+
+// A rule says eta and the most it can be, checks its numbers, and has a text form. Two things it
+// may say beside: that it `clips` (eta is cut at its rho), and that it needs ‖v‖.
+
 // eta = rho. uCG, Normalized GD, Scion, LARS, Muon-like.
 struct Normalized {
   double rho = 1;
   friend bool operator==(const Normalized&, const Normalized&) = default;
+
+  static constexpr std::string_view name = "normalized";
+  double eta(const StepInput& input) const;
+  double max_eta() const;
+  void validate() const;
+  static Normalized parse(TextCall& call);
+  std::string text() const;
 };
 
 // eta = s. Steepest descent; GD in the Euclidean norm.
 struct Steepest {
   friend bool operator==(const Steepest&, const Steepest&) = default;
+
+  static constexpr std::string_view name = "steepest";
+  double eta(const StepInput& input) const;
+  double max_eta() const;
+  void validate() const;
+  static Steepest parse(TextCall& call);
+  std::string text() const;
 };
 
 // eta = min(rho, s). GGNC and (Unconstrained) ClippedScion; in the constrained method this is the
@@ -26,6 +51,14 @@ struct Steepest {
 struct Clipped {
   double rho = 1;
   friend bool operator==(const Clipped&, const Clipped&) = default;
+
+  static constexpr std::string_view name = "clipped";
+  static constexpr bool clips = true;
+  double eta(const StepInput& input) const;
+  double max_eta() const;
+  void validate() const;
+  static Clipped parse(TextCall& call);
+  std::string text() const;
 };
 
 // The Frank-Wolfe short step, clipped. ByNorm (variant 1): eta = min(rho, s / (beta ‖v‖)²).
@@ -38,11 +71,27 @@ struct ShortStep {
   Variant variant = Variant::ByNorm;
   double beta = 1;
   friend bool operator==(const ShortStep&, const ShortStep&) = default;
+
+  static constexpr std::string_view name = "short_step";
+  static constexpr bool clips = true;
+  bool needs_direction_norm() const { return variant == Variant::ByNorm; }
+  double eta(const StepInput& input) const;
+  double max_eta() const;
+  void validate() const;
+  static ShortStep parse(TextCall& call);
+  std::string text() const;
 };
 
 // eta = 2 / (k + 2), k = 0, 1, ...: classical Frank-Wolfe.
 struct OpenLoop {
   friend bool operator==(const OpenLoop&, const OpenLoop&) = default;
+
+  static constexpr std::string_view name = "open_loop";
+  double eta(const StepInput& input) const;
+  double max_eta() const;
+  void validate() const;
+  static OpenLoop parse(TextCall& call);
+  std::string text() const;
 };
 
 // eta = s / (l0 + l1 s): steepest descent with the stepsize 1 / (L0 + L1 ‖d‖*).
@@ -50,19 +99,20 @@ struct Adaptive {
   double l0 = 1;
   double l1 = 1;
   friend bool operator==(const Adaptive&, const Adaptive&) = default;
+
+  static constexpr std::string_view name = "adaptive";
+  double eta(const StepInput& input) const;
+  double max_eta() const;
+  void validate() const;
+  static Adaptive parse(TextCall& call);
+  std::string text() const;
 };
 
+// A rule that is named here is known to the whole library. See docs/extending.md.
 using StepRule = std::variant<Normalized, Steepest, Clipped, ShortStep, OpenLoop, Adaptive>;
 
-// The values that a rule may use.
-struct StepInput {
-  double pairing = 0;         // s
-  double direction_norm = 1;  // ‖v‖, only for rules that need it
-  std::int64_t step = 0;      // k
-};
-
-// Never negative: if s < 0 (a start outside the ball, an inexact LMO), eta is 0. NaN if s or ‖v‖ is
-// NaN, so no rule turns NaN into a step.
+// Never negative: where s < 0 (a start outside the ball, an inexact LMO) eta is 0. NaN where s or
+// ‖v‖ is NaN: no rule makes a step of it.
 double eta(const StepRule& rule, const StepInput& input);
 
 // The largest eta the rule can give; infinity for Steepest.
@@ -71,10 +121,10 @@ double max_eta(const StepRule& rule);
 // The user's lr is gamma rho, so gamma = lr / rho. Rules without a rho count as rho = 1.
 double rho(const StepRule& rule);
 
-// Sets rho of a rule that clips (Clipped, ShortStep); an error for the others.
+// Another rho for a rule that clips (Clipped, ShortStep); an error for the others.
 void set_rho(StepRule& rule, double rho);
 
-// Whether the rule clips and has cut eta at rho.
+// Whether the rule clips, and cut eta at rho.
 bool is_clipped(const StepRule& rule, double eta);
 
 bool needs_direction_norm(const StepRule& rule);

@@ -2,7 +2,7 @@
 #include <limits>
 #include <map>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "normball_torch/aten_norms.h"
 #include "normball_torch/part.h"
 

@@ -1,5 +1,5 @@
 // LibTorch's archives.
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "normball_torch/plan.h"
 
 namespace normball::optim {

@@ -1,5 +1,5 @@
 // Contiguous CPU tensors: the core works on their memory.
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "normball_torch/part.h"
 
 namespace normball::optim {

@@ -1,8 +1,8 @@
 // The method that the options describe.
 #include <cmath>
 
-#include "normball/error.h"
-#include "normball/parallel.h"
+#include "normball/base/error.h"
+#include "normball/base/parallel.h"
 #include "normball_torch/clipped_scion.h"
 
 namespace normball::optim {

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "normball_torch/module_kinds.h"
 #include "normball_torch/plan.h"
 

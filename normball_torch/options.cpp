@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::optim {
 namespace {

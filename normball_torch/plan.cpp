@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::optim {
 namespace {

@@ -1,6 +1,6 @@
 // What an optimizer can do to the weights between steps. New values are found before the first is
 // written: on an error nothing has changed.
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "normball_torch/aten_norms.h"
 #include "normball_torch/plan.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <tuple>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "normball/norms.h"
 #include "python/bindings.h"
 

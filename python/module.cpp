@@ -1,6 +1,6 @@
-#include "normball/error.h"
+#include "normball/base/error.h"
+#include "normball/base/parallel.h"
 #include "normball/normball.h"
-#include "normball/parallel.h"
 #include "python/bindings.h"
 
 PYBIND11_MODULE(_core, module) {

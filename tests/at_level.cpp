@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "normball/processor.h"
+#include "normball/base/processor.h"
 
 namespace {
 

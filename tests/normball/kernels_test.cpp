@@ -1,4 +1,4 @@
-#include "normball/kernels.h"
+#include "normball/internal/kernels/kernels.h"
 
 #include <array>
 #include <limits>

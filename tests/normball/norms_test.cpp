@@ -3,7 +3,7 @@
 #include <limits>
 #include <sstream>
 
-#include "normball/kernels.h"
+#include "normball/internal/kernels/kernels.h"
 #include "testing.h"
 
 namespace normball::testing {

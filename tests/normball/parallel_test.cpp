@@ -1,4 +1,4 @@
-#include "normball/parallel.h"
+#include "normball/base/parallel.h"
 
 #include <omp.h>
 #include <sys/wait.h>

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <numbers>
 
-#include "normball/parallel.h"
+#include "normball/base/parallel.h"
 #include "spectra.h"
 
 namespace normball::testing {

@@ -1,4 +1,4 @@
-#include "normball/processor.h"
+#include "normball/base/processor.h"
 
 #include <map>
 

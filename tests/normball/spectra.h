@@ -5,8 +5,8 @@
 #include <numeric>
 #include <string>
 
-#include "normball/blas.h"
-#include "normball/parallel.h"
+#include "normball/base/parallel.h"
+#include "normball/internal/kernels/blas.h"
 #include "normball/polar.h"
 #include "testing.h"
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "trainer/config/config.h"
 
 namespace normball::trainer::config {

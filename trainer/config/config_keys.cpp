@@ -4,10 +4,10 @@
 #include <sstream>
 #include <type_traits>
 
+#include "normball/base/text.h"
 #include "normball/method.h"
 #include "normball/norms.h"
 #include "normball/polar.h"
-#include "normball/text.h"
 #include "trainer/config/config_use.h"
 
 namespace normball::trainer::config {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "normball/text.h"
+#include "normball/base/text.h"
 #include "trainer/config/config_error.h"
 
 namespace normball::trainer::config {

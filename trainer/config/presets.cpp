@@ -4,8 +4,8 @@
 #include <fstream>
 #include <map>
 
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 
 namespace normball::trainer::config {
 namespace fs = std::filesystem;

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::trainer::data {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::trainer::data {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::trainer::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <exception>
 #include <thread>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "trainer/data/split_words.h"
 
 namespace normball::trainer::data {

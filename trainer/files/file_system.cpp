@@ -10,7 +10,7 @@
 #include <system_error>
 #include <vector>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::trainer::files {
 namespace fs = std::filesystem;

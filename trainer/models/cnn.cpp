@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "trainer/models/initialization.h"
 
 namespace normball::trainer::models {

@@ -1,6 +1,6 @@
 #include "trainer/models/initialization.h"
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::trainer::models {
 namespace {

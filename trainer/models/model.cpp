@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::trainer::models {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::trainer::models {
 

@@ -6,8 +6,8 @@
 
 #include <stdexcept>
 
-#include "normball/panels.h"
-#include "normball/parallel.h"
+#include "normball/base/parallel.h"
+#include "normball/internal/polar/panels.h"
 
 namespace normball::trainer::ops {
 namespace {

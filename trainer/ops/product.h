@@ -2,7 +2,7 @@
 // transformer's layers oneDNN is 5 to 20 % faster than OpenBLAS (docs/performance.md).
 #pragma once
 
-#include "normball/blas.h"
+#include "normball/internal/kernels/blas.h"
 
 namespace normball::trainer::ops {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "normball/kernels.h"
+#include "normball/internal/kernels/kernels.h"
 
 namespace normball::trainer::optim {
 namespace {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 #include "trainer/config/config.h"
 #include "trainer/files/file_system.h"
 #include "trainer/report/report_assets.h"

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <charconv>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "trainer/config/config.h"
 
 namespace normball::trainer::run {

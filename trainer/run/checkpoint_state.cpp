@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::trainer::run {
 namespace {

@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "trainer/config/config_use.h"
 #include "trainer/run/metrics.h"
 

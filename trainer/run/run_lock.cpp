@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <string>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "trainer/files/file_system.h"
 
 namespace normball::trainer::run {

@@ -15,8 +15,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 
 namespace normball::trainer::run {
 namespace fs = std::filesystem;

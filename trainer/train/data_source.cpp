@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 #include "trainer/data/image_loader.h"
 #include "trainer/data/prefetcher.h"
 #include "trainer/data/token_loader.h"

@@ -1,6 +1,6 @@
 #include "trainer/train/model_builder.h"
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::trainer::train {
 namespace {

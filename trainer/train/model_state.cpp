@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "normball/error.h"
+#include "normball/base/error.h"
 
 namespace normball::trainer::train {
 

@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
-#include "normball/error.h"
-#include "normball/processor.h"
+#include "normball/base/error.h"
+#include "normball/base/processor.h"
 #include "trainer/data/data_error.h"
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/resume.h"

@@ -4,8 +4,8 @@
 
 #include <sstream>
 
-#include "normball/error.h"
-#include "normball/text.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
 #include "trainer/config/config_method.h"
 #include "trainer/config/config_use.h"
 #include "trainer/files/atomic_file.h"

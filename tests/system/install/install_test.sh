@@ -12,6 +12,15 @@ mkdir -p "$work"
 "$CMAKE" --install "$build" --prefix "$work/before" >/dev/null
 mv "$work/before" "$prefix"
 
+echo "== public headers: each by itself, and none of the internals"
+if find "$prefix/include/normball" -path '*internal*' | grep . || grep -rn 'normball/internal/' "$prefix/include/normball"; then
+  echo "an internal header is installed, or included by one that is" >&2
+  exit 1
+fi
+(cd "$prefix/include" && find normball -name '*.h') | while read -r header; do
+  printf '#include "%s"\n' "$header" | "$cxx" -std=c++20 -I "$prefix/include" -fsyntax-only -x c++ -
+done
+
 echo "== find_package"
 "$CMAKE" -G "$generator" -S "$source" -B "$work/cmake" -DCMAKE_CXX_COMPILER="$cxx" \
   -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release -DWITH_TORCH="$torch" >/dev/null

@@ -1,0 +1,202 @@
+#include "normball/internal/step/layer_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+#include <typeinfo>
+
+#include "normball/base/error.h"
+#include "normball/internal/kernels/kernels.h"
+
+namespace normball::detail {
+
+template <class T>
+LayerStep<T>::LayerStep(const Layer& layer, const Execution& execution)
+    : name_(layer.name),
+      shape_(layer.shape),
+      norm_(resolve(layer.norm, layer.shape)),
+      rules_(detail::rules(norm_.geometry)),
+      radius_(layer.radius),
+      report_polar_error_(execution.report_polar_errors && norm_.geometry == Geometry::Operator),
+      buffers_(execution, layer.shape, rules_),
+      lengths_(static_cast<size_t>(rules_.length_count(layer.shape))),
+      state_(static_cast<size_t>(rules_.state_size(norm_, layer.shape))),
+      next_state_(state_.size()) {}
+
+template <class T>
+void LayerStep<T>::add_part(Index begin, Index end) {
+  Part& part = parts_.emplace_back(Part{.begin = begin, .end = end});
+  if (rules_.lengths_are_partial()) part.lengths.resize(lengths_.size());
+}
+
+template <class T>
+void LayerStep<T>::bind(const Parameter<T>& parameter, bool constrained, double alpha,
+                        double next_alpha) {
+  parameter_ = parameter;
+  constrained_ = constrained;
+  buffers_.bind(parameter, alpha, next_alpha);
+  report_ = {};
+  for (auto& part : parts_) {
+    part.finite = true;
+    part.taken = false;
+  }
+}
+
+// Runs body; a standard error gets the layer's name in front. One of the user's own type, as
+// Python's are, stays what it is.
+template <class T>
+template <class Body>
+void LayerStep<T>::naming(const Body& body) const {
+  const auto named = [&](const std::exception& error) {
+    return message("Optimizer", "layer '", name_, "': ", error.what());
+  };
+  try {
+    body();
+  } catch (const std::exception& error) {
+    if (typeid(error) == typeid(std::invalid_argument)) throw std::invalid_argument(named(error));
+    if (typeid(error) == typeid(std::domain_error)) throw std::domain_error(named(error));
+    if (typeid(error) == typeid(std::out_of_range)) throw std::out_of_range(named(error));
+    if (typeid(error) == typeid(std::logic_error)) throw std::logic_error(named(error));
+    if (typeid(error) == typeid(std::runtime_error)) throw std::runtime_error(named(error));
+    throw;
+  }
+}
+
+// With a part of its own: where its lengths go before add_up_parts() puts them together.
+template <class T>
+Direction<T> LayerStep<T>::direction(Part* own, Index begin) {
+  Direction<T> result{.lengths = lengths_.data(), .u = buffers_.direction()};
+  if (own != nullptr && !own->lengths.empty()) result.lengths = own->lengths.data();
+  if (rules_.lengths == Lengths::Rows) result.lengths += begin;
+  return result;
+}
+
+template <class T>
+void LayerStep<T>::look_ahead(size_t index) {
+  Part& part = parts_[index];
+  const auto finite = [&](MatrixView<T> view) {
+    return all_finite(view.row_range(part.begin, part.end));
+  };
+  part.finite = finite(parameter_.gradient);
+  if (!part.finite || !buffers_.must_look_ahead()) return;  // find_direction() tells the rest
+  if (constrained_) part.finite = finite(parameter_.weight);
+  if (part.finite && buffers_.writes_momentum() && buffers_.overwrites()) {
+    part.finite = finite(parameter_.momentum);
+  }
+}
+
+template <class T>
+void LayerStep<T>::take_gradient(size_t index) {
+  Part& part = parts_[index];
+  if (part.taken) return;
+  buffers_.take_gradient(part.begin, part.end);
+  part.taken = true;
+}
+
+template <class T>
+ConstMatrixView<T> LayerStep<T>::average(const Share& share) {
+  const Part& part = parts_[share.part];
+  if (buffers_.early()) take_gradient(share.part);
+  return buffers_.next_average(part.begin, part.end, share.workspace);
+}
+
+template <class T>
+void LayerStep<T>::find_direction(ConstMatrixView<T> d, const Share& share) {
+  Part& part = parts_[share.part];
+  if (buffers_.stored()) part.finite = all_finite(d);
+  if (!part.finite) return;  // or a solver would get it; sums may have it
+  const auto u = direction(&part, part.begin);
+  std::ranges::copy(state_, next_state_.begin());
+  naming([&] {
+    part.dual =
+        rules_.in<T>().find(norm_, d, u, {share.workspace, next_state_.data(), share.threads});
+  });
+  if (constrained_) {
+    part.weight_pairing = dot<T>(d, parameter_.weight.row_range(part.begin, part.end));
+  }
+  part.finite = std::isfinite(part.dual + part.weight_pairing);
+  if (report_polar_error_) report_.polar_error = polar_error<T>(d, u.u, share.workspace);
+}
+
+template <class T>
+void LayerStep<T>::add_up_parts() {
+  dual_ = weight_pairing_ = 0;
+  const bool partial = rules_.lengths_are_partial();
+  if (partial) std::ranges::fill(lengths_, 0.0);
+  if (takes_part()) {
+    for (const auto& part : parts_) {
+      dual_ += part.dual;
+      weight_pairing_ += part.weight_pairing;
+      for (size_t j = 0; j < part.lengths.size(); ++j) {
+        lengths_[j] = combine_l2(lengths_[j], part.lengths[j]);
+      }
+    }
+  }
+  if (partial) dual_ = std::accumulate(lengths_.begin(), lengths_.end(), 0.0);
+  dual_ *= buffers_.scale() * norm_.scale * radius_;
+  weight_pairing_ *= buffers_.scale();
+}
+
+// W ← W − γη v, which is (1 − γη) W − γη r u where constrained.
+template <class T>
+void LayerStep<T>::move(double step, const Share& share) {
+  const Part& part = parts_[share.part];
+  take_gradient(share.part);
+  std::ranges::copy(next_state_, state_.begin());
+  if (step != 0) {
+    rules_.in<T>().add(buffers_.average().row_range(part.begin, part.end),
+                       direction(nullptr, part.begin), constrained_ ? 1 - step : 1, -step * unit(),
+                       parameter_.weight.row_range(part.begin, part.end), share.workspace);
+  }
+  buffers_.scale_for_next_gradient(part.begin, part.end);
+}
+
+template <class T>
+bool LayerStep<T>::finite() const {
+  return std::ranges::all_of(parts_, &Part::finite);
+}
+
+template <class T>
+const char* LayerStep<T>::nonfinite_input() {
+  if (!all_finite(parameter_.gradient)) return "gradient";
+  if (!all_finite(buffers_.average())) return "momentum";
+  return all_finite(parameter_.weight) ? nullptr : "weight";
+}
+
+template <class T>
+double LayerStep<T>::weight_norm(ConstMatrixView<T> weight, Workspace& workspace) const {
+  double size = 0;
+  naming([&] { size = detail::norm<T>(norm_, weight, workspace) / radius_; });
+  return size;
+}
+
+// v is formed in scratch memory, here alone.
+template <class T>
+double LayerStep<T>::direction_norm(Workspace& workspace) {
+  if (!takes_part() || shape_.size() == 0) return 0;
+  const Workspace::Frame frame(workspace);
+  const auto v = workspace.matrix<T>(shape_.rows, shape_.cols);
+  if (constrained_) copy<T>(parameter_.weight, v);
+  const auto d =
+      buffers_.stored() ? buffers_.average() : buffers_.next_average(0, shape_.rows, workspace);
+  rules_.in<T>().add(d, direction(nullptr, 0), constrained_ ? 1 : 0, unit(), v, workspace);
+  return weight_norm(v, workspace);
+}
+
+template <class T>
+std::size_t LayerStep<T>::move_scratch() const {
+  return shape_.size() > 0 ? rules_.add_scratch(shape_) : 0;
+}
+
+template <class T>
+MatrixView<T> LayerStep<T>::solver_state() {
+  if (state_.empty()) return {};
+  const Index longer = std::max(shape_.rows, shape_.cols);
+  return {state_.data(), static_cast<Index>(state_.size()) / longer, longer};
+}
+
+template class LayerStep<float>;
+template class LayerStep<double>;
+
+}  // namespace normball::detail

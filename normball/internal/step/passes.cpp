@@ -1,0 +1,207 @@
+#include "normball/internal/step/passes.h"
+
+#include <cmath>
+#include <limits>
+
+#include "normball/base/error.h"
+
+namespace normball::detail {
+
+template <class T>
+Passes<T>::Passes(const std::vector<Layer>& layers, const Execution& execution)
+    : undoable_(execution.undoable), report_weight_norms_(execution.report_weight_norms) {
+  std::vector<LayerWork> loads;
+  layers_.reserve(layers.size());
+  for (const auto& layer : layers) {
+    layers_.emplace_back(layer, execution);
+    loads.push_back({layer.shape, layers_.back().rules()});
+    move_scratch_ = std::max(move_scratch_, layers_.back().move_scratch());
+  }
+  work_ = divide_work(loads, execution.threads == 0 ? default_threads() : execution.threads);
+  for (const auto& item : work_.items) layers_[item.layer].add_part(item.begin, item.end);
+  workspaces_.resize(static_cast<size_t>(work_.threads));
+  duals_.resize(layers.size());
+  shares_.resize(layers.size());
+  norms_.resize(layers.size());
+  targets_.reserve(3 * layers.size());
+}
+
+template <class T>
+void Passes<T>::begin(std::span<const Parameter<T>> parameters, const Method& method,
+                      std::int64_t step) {
+  constexpr auto where = "Optimizer::step";
+  const double alpha = method.alpha.at(step);
+  if (!(alpha > 0 && alpha <= 1)) {
+    invalid(where, "alpha must be in (0, 1], but the schedule ", method.alpha, " gives ", alpha,
+            " at step ", step);
+  }
+  double next_alpha = method.alpha.at(step + 1);
+  if (!(next_alpha > 0 && next_alpha <= 1)) next_alpha = alpha;  // that step will be refused
+  require_parameters(where, layers_, parameters, method.lr.at(step), method.constrained);
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    if (!parameters[l].has_gradient) continue;
+    layers_[l].buffers().require_scaled_for(where, layers_[l].name(), alpha);
+  }
+  require_apart(where, layers_, parameters, targets_);
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    layers_[l].bind(parameters[l], method.constrained, alpha, next_alpha);
+  }
+  const bool certain =
+      !undoable_ && !may_overflow(method, step) && !needs_direction_norm(method.rule);
+  for (auto& layer : layers_) layer.buffers().choose_early(certain);
+}
+
+// Whether s or the step could leave the range of their types, whatever finite numbers gradients,
+// averages and weights are. Sums of floats are in double, so it takes an extreme lr or radius.
+template <class T>
+bool Passes<T>::may_overflow(const Method& method, std::int64_t step) const {
+  constexpr auto largest = static_cast<double>(std::numeric_limits<T>::max());
+  double s = 0, longest = 0;
+  for (const auto& layer : layers_) {
+    if (!layer.takes_part()) continue;
+    const auto size = static_cast<double>(layer.shape().size());
+    s += size * largest * (layer.radius() + (method.constrained ? largest : 0));
+    longest = std::max(longest, layer.parameter().lr_factor * std::max(1.0, layer.radius()));
+  }
+  if (!std::isfinite(s)) return true;
+  const double gamma = method.lr.at(step) / rho(method.rule);
+  const double most = eta(method.rule, {.pairing = s, .direction_norm = 1, .step = step});
+  return !(gamma * most * longest <= largest);
+}
+
+template <class T>
+bool Passes<T>::idle() const {
+  return std::ranges::none_of(layers_, &LayerStep<T>::takes_part);
+}
+
+template <class T>
+void Passes<T>::find_directions(Find body) {
+  for_each([](LayerStep<T>& layer, const Share& share) { layer.look_ahead(share.part); });
+  if (report_weight_norms_ && finite()) {
+    parallel_for(static_cast<Index>(layers_.size()), work_.threads, [&](Index i, int thread) {
+      LayerStep<T>& layer = layers_[static_cast<size_t>(i)];
+      layer.report().weight_norm =
+          layer.weight_norm(layer.parameter().weight, workspaces_[static_cast<size_t>(thread)]);
+    });
+  }
+  for (const Stage stage : {Stage::Stored, Stage::Overwriting, Stage::Elementwise}) {
+    if (finite()) find_stage(stage, body);
+  }
+}
+
+template <class T>
+typename Passes<T>::Stage Passes<T>::stage(LayerStep<T>& layer) {
+  if (!layer.buffers().stored()) return Stage::Elementwise;
+  return layer.buffers().overwrites() ? Stage::Overwriting : Stage::Stored;
+}
+
+template <class T>
+void Passes<T>::find_stage(Stage now, Find body) {
+  const auto due = [&](const WorkItem& item) {
+    LayerStep<T>& layer = layers_[item.layer];
+    return stage(layer) == now && layer.takes_part();
+  };
+  const auto first = std::ranges::find_if(work_.items, due);
+  if (first == work_.items.end()) return;
+  if (layers_[first->layer].buffers().early()) {
+    even_out_workspaces();  // the last thing that can fail
+    settled_ = false;
+  }
+  const auto find = [&](const WorkItem& item, Workspace& workspace, int threads) {
+    const Workspace::Frame frame(workspace);
+    body(layers_[item.layer], {item.part, workspace, threads});
+  };
+  for (const auto& item : work_.items) {
+    if (item.team && due(item)) find(item, workspaces_[0], work_.threads);
+  }
+  parallel_for(static_cast<Index>(work_.items.size()), work_.threads, [&](Index i, int thread) {
+    const WorkItem& item = work_.items[static_cast<size_t>(i)];
+    if (!item.team && due(item)) find(item, workspaces_[static_cast<size_t>(thread)], 1);
+  });
+}
+
+template <class T>
+double Passes<T>::combine(const Method& method, std::span<LayerReport> reports) {
+  if (!finite()) return std::numeric_limits<double>::quiet_NaN();
+  double weight_pairing = 0;
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    layers_[l].add_up_parts();
+    duals_[l] = layers_[l].dual();
+    weight_pairing += layers_[l].weight_pairing();
+  }
+  const double s = weight_pairing + combine_duals(method.combination, duals_, shares_);
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    layers_[l].set_share(shares_[l]);
+    LayerReport& report = layers_[l].report();
+    report.dual_norm = duals_[l];
+    report.pairing = layers_[l].weight_pairing() + shares_[l] * duals_[l];
+    reports[l] = report;
+  }
+  return s;
+}
+
+template <class T>
+double Passes<T>::measure_direction(const Method& method) {
+  double size = 0;
+  if (needs_direction_norm(method.rule) && finite()) {
+    parallel_for(static_cast<Index>(layers_.size()), work_.threads, [&](Index i, int thread) {
+      const auto l = static_cast<size_t>(i);
+      norms_[l] = layers_[l].direction_norm(workspaces_[static_cast<size_t>(thread)]);
+    });
+    size = combine_norms(method.combination, norms_);
+  }
+  even_out_workspaces();  // here, so that nothing in the last pass can fail
+  return size;
+}
+
+template <class T>
+void Passes<T>::finish() {
+  settled_ = true;
+  for (auto& layer : layers_) {
+    if (layer.takes_part()) layer.buffers().expect_next_alpha();
+  }
+}
+
+template <class T>
+void Passes<T>::settle() {
+  if (settled_) return;
+  for (const auto& item : work_.items) {
+    if (layers_[item.layer].takes_part()) layers_[item.layer].take_gradient(item.part);
+  }
+  settled_ = true;
+}
+
+template <class T>
+void Passes<T>::start_afresh() {
+  settled_ = true;
+  for (auto& layer : layers_) layer.buffers().forget_alpha();
+}
+
+template <class T>
+size_t Passes<T>::first_nonfinite() const {
+  const auto found = std::ranges::find(layers_, false, &LayerStep<T>::finite);
+  return static_cast<size_t>(found - layers_.begin());
+}
+
+template <class T>
+std::span<const double> Passes<T>::weight_norms(std::span<const Parameter<T>> parameters) {
+  parallel_for(static_cast<Index>(layers_.size()), work_.threads, [&](Index i, int thread) {
+    const auto l = static_cast<size_t>(i);
+    norms_[l] =
+        layers_[l].weight_norm(parameters[l].weight, workspaces_[static_cast<size_t>(thread)]);
+  });
+  return norms_;
+}
+
+// Any thread may meet any layer next time: give each what the hungriest has needed so far.
+template <class T>
+void Passes<T>::even_out_workspaces() {
+  std::size_t most = move_scratch_;
+  for (const auto& workspace : workspaces_) most = std::max(most, workspace.high_water());
+  for (auto& workspace : workspaces_) workspace.reserve(most);
+}
+
+template class Passes<float>;
+template class Passes<double>;
+
+}  // namespace normball::detail

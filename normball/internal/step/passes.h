@@ -1,0 +1,83 @@
+// The passes of a step over a model's layers: on which threads, in which order, and what becomes of
+// the averages where a step fails. Internal.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "normball/base/parallel.h"
+#include "normball/internal/step/layer_step.h"
+#include "normball/internal/step/step_checks.h"
+#include "normball/internal/step/work.h"
+#include "normball/method.h"
+
+namespace normball::detail {
+
+template <class T>
+class Passes {
+ public:
+  Passes(const std::vector<Layer>& layers, const Execution& execution);
+
+  std::vector<LayerStep<T>>& layers() { return layers_; }
+  const std::vector<LayerStep<T>>& layers() const { return layers_; }
+
+  // Checks everything, then binds the tensors of this step: an error has changed nothing.
+  void begin(std::span<const Parameter<T>> parameters, const Method& method, std::int64_t step);
+  bool idle() const;  // no layer has a gradient
+
+  // body(layer, share) for the parts of every layer that takes part. What may fail comes first and
+  // only reads; averages take their gradients in when nothing but the arithmetic of sums is left:
+  // see docs/design.md.
+  using Find = void (*)(LayerStep<T>& layer, const Share& share);
+  void find_directions(Find body);
+
+  // Adds up the parts, then the layers: s, or NaN where something is not finite.
+  double combine(const Method& method, std::span<LayerReport> reports);
+  // ‖v‖, where the rule needs it, else 0.
+  double measure_direction(const Method& method);
+
+  template <class Body>
+  void for_each(const Body& body) {
+    parallel_for(static_cast<Index>(work_.items.size()), work_.threads, [&](Index i, int thread) {
+      const WorkItem& item = work_.items[static_cast<size_t>(i)];
+      LayerStep<T>& layer = layers_[item.layer];
+      if (layer.takes_part())
+        body(layer, Share{item.part, workspaces_[static_cast<size_t>(thread)]});
+    });
+  }
+
+  void finish();  // all weights have moved
+  // Some averages had to take their gradients in before the step was certain: now the others do.
+  void settle();
+  void keep_gradients() { settled_ = false; }  // ... also where none had to
+  void start_afresh();                         // at another step
+
+  // The first layer that is not finite, or none (the number of layers).
+  size_t first_nonfinite() const;
+
+  // ‖W_l‖_l / r_l of every layer.
+  std::span<const double> weight_norms(std::span<const Parameter<T>> parameters);
+
+ private:
+  // The order in which directions are found.
+  enum class Stage { Stored, Overwriting, Elementwise };
+  static Stage stage(LayerStep<T>& layer);
+  void find_stage(Stage now, Find body);
+  bool finite() const { return std::ranges::all_of(layers_, &LayerStep<T>::finite); }
+  bool may_overflow(const Method& method, std::int64_t step) const;
+  void even_out_workspaces();
+
+  std::vector<LayerStep<T>> layers_;
+  bool undoable_, report_weight_norms_;
+  Work work_;
+  std::vector<Workspace> workspaces_;
+  std::size_t move_scratch_ = 0;  // bytes that the last pass needs in a workspace
+  bool settled_ = true;           // all averages have taken their gradients in, or none
+  std::vector<Target<T>> targets_;
+  std::vector<double> duals_, shares_, norms_;
+};
+
+}  // namespace normball::detail

@@ -1,0 +1,139 @@
+#include "normball/internal/step/step_checks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <set>
+
+#include "normball/base/error.h"
+
+namespace normball::detail {
+namespace {
+
+template <class T>
+void require_shape(std::string_view where, const LayerStep<T>& layer, std::string_view what,
+                   MatrixView<T> view) {
+  if (view.data == nullptr && !view.empty()) {
+    invalid(where, "the ", what, " of '", layer.name(), "' has null data");
+  }
+  require_view(where, what, view);
+  const Shape& shape = layer.shape();
+  if (view.rows != shape.rows || view.cols != shape.cols) {
+    invalid(where, "the ", what, " of '", layer.name(), "' is ", view.rows, "x", view.cols,
+            "; the layer is ", shape.rows, "x", shape.cols);
+  }
+}
+
+// Rounding aside, a step of more than 1 leaves the ball.
+bool allowed(double step, bool constrained) {
+  return std::isfinite(step) && step >= 0 && !(constrained && step > 1 + 1e-12);
+}
+
+const char* allowed_text(bool constrained) { return constrained ? " and at most 1" : ""; }
+
+}  // namespace
+
+void name_layers(std::vector<Layer>& layers) {
+  std::set<std::string> names;
+  for (size_t l = 0; l < layers.size(); ++l) {
+    if (layers[l].name.empty()) layers[l].name = "layer" + std::to_string(l);
+    if (!names.insert(layers[l].name).second) {
+      invalid("Optimizer", "two layers are named '", layers[l].name, "'");
+    }
+  }
+}
+
+template <class T>
+void require_weights(std::string_view where, const std::vector<LayerStep<T>>& layers,
+                     std::span<const Parameter<T>> parameters) {
+  if (parameters.size() != layers.size()) {
+    invalid(where, "got ", parameters.size(), " parameters for ", layers.size(), " layers");
+  }
+  for (size_t l = 0; l < layers.size(); ++l) {
+    require_shape(where, layers[l], "weight", parameters[l].weight);
+  }
+}
+
+template <class T>
+void require_parameters(std::string_view where, std::vector<LayerStep<T>>& layers,
+                        std::span<const Parameter<T>> parameters, double lr, bool constrained) {
+  require_weights(where, layers, parameters);
+  for (size_t l = 0; l < layers.size(); ++l) {
+    const auto& [weight, gradient, has_gradient, momentum, lr_factor] = parameters[l];
+    if (!has_gradient) continue;
+    require_shape(where, layers[l], "gradient", gradient);
+    if (layers[l].buffers().writes_momentum()) {
+      require_shape(where, layers[l], "momentum", momentum);
+    }
+    if (!allowed(lr_factor * lr, constrained)) {
+      invalid(where, "lr times the lr factor of '", layers[l].name(),
+              "' must be finite, not negative", allowed_text(constrained), ", got ",
+              lr_factor * lr);
+    }
+  }
+}
+
+template <class T>
+void require_apart(std::string_view where, std::vector<LayerStep<T>>& layers,
+                   std::span<const Parameter<T>> parameters, std::vector<Target<T>>& targets) {
+  targets.clear();
+  for (size_t l = 0; l < layers.size(); ++l) {
+    const auto& parameter = parameters[l];
+    if (!parameter.has_gradient || parameter.weight.empty()) continue;
+    const auto& buffers = layers[l].buffers();
+    targets.push_back({parameter.weight, l, "weight"});
+    if (buffers.writes_momentum()) targets.push_back({parameter.momentum, l, "momentum"});
+    if (buffers.writes_gradient()) targets.push_back({parameter.gradient, l, "gradient"});
+  }
+  require_targets_apart(where, layers, targets);
+}
+
+template <class T>
+void require_targets_apart(std::string_view where, const std::vector<LayerStep<T>>& layers,
+                           std::vector<Target<T>>& targets) {
+  std::ranges::sort(targets, std::less{}, [](const auto& target) { return target.view.data; });
+  for (auto one = targets.begin(); one != targets.end(); ++one) {
+    const T* const end = one->view.row(one->view.rows - 1) + one->view.cols;
+    for (auto other = std::next(one); other != targets.end() && std::less{}(other->view.data, end);
+         ++other) {
+      if (!overlap(one->view, other->view)) continue;
+      invalid(where, "the ", one->what, " of '", layers[one->layer].name(), "' and the ",
+              other->what, " of '", layers[other->layer].name(),
+              "' share memory, and both are written to: give each its own");
+    }
+  }
+}
+
+template <class T>
+void require_step(std::string_view where, const std::vector<LayerStep<T>>& layers, double step,
+                  bool constrained) {
+  for (const auto& layer : layers) {
+    if (!layer.takes_part()) continue;
+    const double own = layer.parameter().lr_factor * step;
+    if (!allowed(own, constrained)) {
+      invalid(where, "gamma eta must be finite, not negative", allowed_text(constrained), ", got ",
+              own);
+    }
+    if (!(own * layer.unit() <= static_cast<double>(std::numeric_limits<T>::max()))) {
+      invalid(where, "the step of '", layer.name(), "' is ", own * layer.unit(),
+              " long, beyond the numbers of its type: lower the lr or the radius");
+    }
+  }
+}
+
+#define NORMBALL_INSTANTIATE(T)                                                           \
+  template void require_weights(std::string_view, const std::vector<LayerStep<T>>&,       \
+                                std::span<const Parameter<T>>);                           \
+  template void require_parameters(std::string_view, std::vector<LayerStep<T>>&,          \
+                                   std::span<const Parameter<T>>, double, bool);          \
+  template void require_apart(std::string_view, std::vector<LayerStep<T>>&,               \
+                              std::span<const Parameter<T>>, std::vector<Target<T>>&);    \
+  template void require_targets_apart(std::string_view, const std::vector<LayerStep<T>>&, \
+                                      std::vector<Target<T>>&);                           \
+  template void require_step(std::string_view, const std::vector<LayerStep<T>>&, double, bool);
+NORMBALL_INSTANTIATE(float)
+NORMBALL_INSTANTIATE(double)
+#undef NORMBALL_INSTANTIATE
+
+}  // namespace normball::detail

@@ -1,0 +1,48 @@
+// What is asked of the parameters of a step, before anything is changed. Internal.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "normball/internal/step/layer_step.h"
+
+namespace normball::detail {
+
+// Layers without a name get one; two of one name are an error.
+void name_layers(std::vector<Layer>& layers);
+
+// One weight of the right shape for each layer.
+template <class T>
+void require_weights(std::string_view where, const std::vector<LayerStep<T>>& layers,
+                     std::span<const Parameter<T>> parameters);
+
+// ... and for each that takes part a gradient, a momentum where it is the caller's, and an lr.
+template <class T>
+void require_parameters(std::string_view where, std::vector<LayerStep<T>>& layers,
+                        std::span<const Parameter<T>> parameters, double lr, bool constrained);
+
+// What is written to.
+template <class T>
+struct Target {
+  MatrixView<T> view;
+  size_t layer;
+  const char* what;
+};
+
+// Threads write to all of these at once, and a momentum must outlast the weight's update. `targets`
+// is scratch memory.
+template <class T>
+void require_apart(std::string_view where, std::vector<LayerStep<T>>& layers,
+                   std::span<const Parameter<T>> parameters, std::vector<Target<T>>& targets);
+
+template <class T>
+void require_targets_apart(std::string_view where, const std::vector<LayerStep<T>>& layers,
+                           std::vector<Target<T>>& targets);
+
+// A step that stays in the range of its type, and in the ball where constrained.
+template <class T>
+void require_step(std::string_view where, const std::vector<LayerStep<T>>& layers, double step,
+                  bool constrained);
+
+}  // namespace normball::detail

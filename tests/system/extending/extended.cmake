@@ -1,0 +1,10 @@
+# The core as the page changes it, and the page's test of it.
+cmake_minimum_required(VERSION 3.22)
+project(extended LANGUAGES C CXX)
+find_package(GTest REQUIRED)
+foreach(option CLI TORCH PYTHON TESTS EXAMPLES)
+  set(NORMBALL_${option} OFF)
+endforeach()
+add_subdirectory(.. core)
+add_executable(extension_test extension_test.cpp)
+target_link_libraries(extension_test PRIVATE normball::core GTest::gtest_main)
