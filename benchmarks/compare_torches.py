@@ -3,8 +3,10 @@
 
     benchmarks/compare_torches.py PYTHON PYTHON... [--threads N] [--rounds N]
 
-Each PYTHON imports its own torch and normball (set PYTHONPATH for those that do not have it). "after torch" is a step
-right after a product in torch, whose threads may still be spinning when those of the core start; "alone" has none before it.
+Each PYTHON imports its own torch and normball: an environment for each, Debian's by `python3 -m venv --system-site-packages`.
+"after torch" is a step right after a product in torch, whose threads may still be spinning when those of the core start; "alone"
+has none before it. Beside the time stands the processor time of the best step, of all threads of the process, spinning ones too: it
+changes less where other programs run.
 """
 import argparse
 import json
@@ -38,13 +40,16 @@ def measure(threads, seconds):
         optimizer = ClippedScion(parameters, lr=1e-4, alpha=0.1, rho=100.0)
         optimizer.step()
         for case, before in (("alone", lambda: None), ("after torch", lambda: x @ x)):
-            best, end = float("inf"), time.perf_counter() + seconds
+            best = {"time": float("inf"), "processor": float("inf")}
+            end = time.perf_counter() + seconds
             while time.perf_counter() < end:
                 before()
-                start = time.perf_counter()
+                start, used = time.perf_counter(), time.process_time()
                 optimizer.step()
-                best = min(best, time.perf_counter() - start)
-            times[f"{model} {case}"] = 1000 * best
+                best = {"processor": min(best["processor"], time.process_time() - used),
+                        "time": min(best["time"], time.perf_counter() - start)}
+            for clock, value in best.items():
+                times[f"{model} {case}, {clock}"] = 1000 * value
     with open("/proc/self/maps") as maps:
         files = {line.split()[-1] for line in maps if "/" in line}
     runtimes = sorted(f for f in files if "libgomp" in f or "libomp" in f or "libiomp" in f)
@@ -80,7 +85,7 @@ def main():
               f"OpenMP from {', '.join(about[python]['runtimes'])}")
     first = options.python[0]
     for case in best[first]:
-        print(f"{case:16}" + "".join(f"{best[python][case]:10.2f} ms  {best[python][case] / best[first][case]:5.2f}"
+        print(f"{case:28}" + "".join(f"{best[python][case]:10.2f} ms  {best[python][case] / best[first][case]:5.2f}"
                                      for python in options.python))
 
 

@@ -5,6 +5,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -53,6 +55,12 @@ std::string variable(const char* name) {
 
 }  // namespace
 
+bool sleeps_while_waiting(std::string_view policy) {
+  return std::ranges::equal(policy, std::string_view("passive"), {}, [](char c) {
+    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  });
+}
+
 Facts examine(const std::string& directory) {
   Facts facts;
   facts.cpu_model = cpu_model(read_file("/proc/cpuinfo").value_or(""));
@@ -64,8 +72,7 @@ Facts examine(const std::string& directory) {
   const std::string maps = read_file("/proc/self/maps").value_or("");
   facts.blas_libraries = blas_libraries(maps);
   facts.openmp_runtimes = openmp_runtimes(maps);
-  const std::string policy = variable("OMP_WAIT_POLICY");
-  facts.waiting_threads_sleep = policy == "passive" || policy == "PASSIVE";
+  facts.waiting_threads_sleep = sleeps_while_waiting(variable("OMP_WAIT_POLICY"));
   facts.threads = default_threads();
   facts.machine_cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   cpu_set_t cores;

@@ -16,11 +16,13 @@ void bind_doctor(pybind11::module_& module) {
   module.def("core_types_to_compare",
              [] { return doctor::core_types_to_compare(doctor::examine(".")); });
   module.def("product_rate", &doctor::product_rate);
+  module.def("usable_cpus", &usable_cpus);
   module.def(
       "findings",
       [](const std::string& directory, double rate,
-         const std::vector<std::pair<std::string, double>>& other_rates) {
+         const std::vector<std::pair<std::string, double>>& other_rates, int threads) {
         auto facts = doctor::examine(directory);
+        facts.threads = threads;
         facts.rate = {facts.blas_core, rate};
         for (const auto& [core, flops] : other_rates) facts.other_rates.push_back({core, flops});
         std::vector<std::tuple<std::string, std::string, std::string, std::string>> lines;
@@ -29,7 +31,8 @@ void bind_doctor(pybind11::module_& module) {
         }
         return lines;
       },
-      pybind11::arg("directory"), pybind11::arg("rate"), pybind11::arg("other_rates"));
+      pybind11::arg("directory"), pybind11::arg("rate"), pybind11::arg("other_rates"),
+      pybind11::arg("threads"));
 }
 
 }  // namespace normball::python

@@ -29,6 +29,10 @@ def _rate_with(core_type: str) -> float:
     return float(result.stdout) if result.returncode == 0 else 0.0
 
 
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def _torch() -> Line:
     try:
         import torch
@@ -36,16 +40,21 @@ def _torch() -> Line:
         return Line("torch", "note", "not installed: normball.torch needs it, normball does not", "")
     kernels = torch.backends.cpu.get_cpu_capability() if hasattr(torch.backends, "cpu") else "unknown"
     onednn = "with" if torch.backends.mkldnn.is_available() else "without"
-    text = f"{torch.__version__}, {onednn} oneDNN, kernels {kernels}, {torch.get_num_threads()} threads of its own"
+    threads, cores = torch.get_num_threads(), _core.usable_cpus()
+    text = f"{torch.__version__}, {onednn} oneDNN, kernels {kernels}, {_count(threads, 'thread')} of its own"
+    if threads > cores:  # torch does not ask what its control groups grant
+        return Line("torch", "wrong", f"{text}, which steps follow, on {_count(cores, 'core')} to use",
+                    f"torch.set_num_threads({cores}), or OMP_NUM_THREADS={cores}")
     return Line("torch", "good", text, "")
 
 
 def examine() -> List[Line]:
     """All lines; imports torch if it is installed, since its libraries are part of the result."""
     rate = _core.product_rate()
+    threads = _core.get_num_threads()  # before torch sets another number in a runtime that it shares
     torch = _torch()
     others = [(name, _rate_with(name)) for name in _core.core_types_to_compare()]
-    lines = [Line(*line) for line in _core.findings(".", rate, [other for other in others if other[1] > 0])]
+    lines = [Line(*line) for line in _core.findings(".", rate, [other for other in others if other[1] > 0], threads)]
     return [*lines, torch]
 
 

@@ -100,6 +100,15 @@ TEST(Doctor, SeveralOpenMpRuntimes) {
   EXPECT_FALSE(anything_wrong(findings(remedied))) << "the remedy helps";
 }
 
+TEST(Doctor, TheWaitPolicyInCapitalsOrNot) {
+  for (const char* policy : {"passive", "PASSIVE", "Passive"}) {
+    EXPECT_TRUE(sleeps_while_waiting(policy)) << policy;
+  }
+  for (const char* policy : {"", "active", "passiv", "passive2"}) {
+    EXPECT_FALSE(sleeps_while_waiting(policy)) << policy;
+  }
+}
+
 TEST(Doctor, HugePagesAndDisk) {
   EXPECT_EQ(spoiled([](Facts& facts) { facts.huge_pages = "always madvise [never]"; }).subject,
             "huge pages");

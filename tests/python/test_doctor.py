@@ -80,6 +80,23 @@ def test_doctor_names_what_is_wrong():
         assert result.returncode == 1 and "-> unset OPENBLAS_CORETYPE" in result.stdout
 
 
+def test_doctor_names_threads_of_torch_beyond_the_cores(monkeypatch):
+    """As under a control group that grants less than the cores, which torch does not ask."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        monkeypatch.setattr(doctor._core, "usable_cpus", lambda: 2)
+        assert doctor._torch().state == "good"
+        monkeypatch.setattr(doctor._core, "usable_cpus", lambda: 1)
+        line = doctor._torch()
+        assert line.state == "wrong" and "2 threads of its own, which steps follow, on 1 core to use" in line.text
+        torch.set_num_threads(1)  # the remedy
+        assert "torch.set_num_threads(1)" in line.remedy and doctor._torch().state == "good"
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_reader_that_stops_early():
     reader, writer = os.pipe()
     os.close(reader)

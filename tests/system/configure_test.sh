@@ -47,6 +47,9 @@ expect 1 "NORMBALL_TESTS=ON builds the tests, but these were not found: GoogleTe
   --preset develop -D NORMBALL_TORCH=OFF "${no_gtest[@]}"
 expect 1 "NORMBALL_PYTHON=ON builds the Python module, but these were not found: pybind11" python-wanted \
   --preset develop -D NORMBALL_TORCH=OFF "${no_pybind[@]}"
+# pybind11 is there, and is not named for want of the headers.
+expect 1 "but these were not found: Python 3 with its headers \(Debian: python3-dev\) Install" no-headers \
+  --preset core -D NORMBALL_PYTHON=ON -D Python3_INCLUDE_DIR=/nowhere
 expect 1 "Chart.js \(Debian: libjs-chart.js, elsewhere -DNORMBALL_CHART_JS=" no-chart \
   --preset develop -D NORMBALL_TORCH=OFF -D CMAKE_IGNORE_PATH="$(dirname "$chart_js")"
 expect 1 "NORMBALL_CHART_JS=/nowhere/chart.js: there is no such file" wrong-chart \
