@@ -15,7 +15,7 @@ std::vector<std::string> samples() {
 }
 
 void read(std::string_view file) {
-  const trainer::data::Bytes tokens = trainer::data::parse_shard(bytes_of(file), "file");
+  const trainer::files::Bytes tokens = trainer::data::parse_shard(bytes_of(file), "file");
   trainer::data::check_tokens(tokens, vocabulary, "file");
   trainer::data::TokenData sequence;
   sequence.append(tokens, trainer::data::TokenData::Width::Two);

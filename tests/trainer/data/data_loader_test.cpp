@@ -286,8 +286,8 @@ TokenData tokens_of(int count) {
   std::iota(tokens.begin(), tokens.end(), Token{0});
   TokenData data;
   const auto middle = tokens.begin() + count / 3;
-  data.append(Bytes::own(std::vector<Token>(tokens.begin(), middle)), TokenData::Width::Two);
-  data.append(Bytes::own(std::vector<Token>(middle, tokens.end())), TokenData::Width::Two);
+  data.append(trainer::files::Bytes::own(std::vector<Token>(tokens.begin(), middle)), TokenData::Width::Two);
+  data.append(trainer::files::Bytes::own(std::vector<Token>(middle, tokens.end())), TokenData::Width::Two);
   return data;
 }
 

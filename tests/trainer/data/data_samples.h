@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "testing.h"
-#include "trainer/data/bytes.h"
 #include "trainer/data/data_error.h"
+#include "trainer/files/bytes.h"
 
 namespace normball::testing {
 
@@ -22,8 +22,8 @@ void expect_data_error(const Body& body, const std::vector<std::string>& parts) 
   expect_error<trainer::data::DataError>(body, parts);
 }
 
-inline trainer::data::Bytes bytes_of(ByteVector bytes) {
-  return trainer::data::Bytes::own(std::move(bytes));
+inline trainer::files::Bytes bytes_of(ByteVector bytes) {
+  return trainer::files::Bytes::own(std::move(bytes));
 }
 
 inline ByteVector idx_file(const std::vector<std::uint32_t>& shape, const ByteVector& elements) {
