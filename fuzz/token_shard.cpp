@@ -11,7 +11,7 @@ namespace {
 constexpr int vocabulary = 300;
 
 std::vector<std::string> samples() {
-  return {text_of(testing::shard_file({1, 2, 3, 4, 5, 6, 7})), text_of(testing::shard_file({299}))};
+  return {text_of(shard_file({1, 2, 3, 4, 5, 6, 7})), text_of(shard_file({299}))};
 }
 
 void read(std::string_view file) {
