@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs all tests: optimized, then under the sanitizers, then the linters.
 #   ./test.sh                  everything
+#   ./test.sh quick            the tests of the core, after an edit there: minutes, and nothing is installed
 #   ./test.sh develop          one preset only (develop, debug, asan-ubsan, tsan, or release: as a user builds it)
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -21,6 +22,11 @@ has_linter() {
   esac
 }
 
+if [ "${1:-}" = quick ]; then
+  cmake --preset develop >/dev/null
+  cmake --build --preset develop --target quick_tests
+  exec ctest --preset develop -L quick -j "$(nproc)"
+fi
 if [ $# -gt 0 ]; then
   scripts/setup run build test
   for preset in "$@"; do run_preset "$preset"; done

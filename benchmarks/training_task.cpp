@@ -3,7 +3,8 @@
 #include "benchmarks/measure.h"
 #include "normball/base/error.h"
 #include "normball/base/text.h"
-#include "trainer/models/make_model.h"
+#include "trainer/models/cnn.h"
+#include "trainer/models/gpt.h"
 
 namespace normball::benchmarks {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 using trainer::models::Batch;
 
 struct Case {
-  trainer::models::ModelConfig model;
+  std::function<std::unique_ptr<trainer::models::Model>()> make;
   std::function<Batch()> next_batch;
   double hidden_radius, outer_radius;
 };
@@ -23,21 +24,30 @@ Case gpt_case(std::int64_t vocabulary, std::int64_t batch) {
   const auto tokens = [=] {
     return torch::multinomial(frequencies, batch * context, true).view({batch, context});
   };
-  return {
-      .model =
-          trainer::models::GptConfig{
-              .vocabulary = vocabulary, .layers = 6, .heads = 3, .width = 384, .context = context},
-      .next_batch =
-          [=] {
-            return Batch{tokens(), tokens()};
-          },
-      .hidden_radius = 10,
-      .outer_radius = 1000};
+  return {.make =
+              [=] {
+                return std::make_unique<trainer::models::Gpt>(
+                    trainer::models::GptConfig{.vocabulary = vocabulary,
+                                               .layers = 6,
+                                               .heads = 3,
+                                               .width = 384,
+                                               .context = context});
+              },
+          .next_batch =
+              [=] {
+                return Batch{tokens(), tokens()};
+              },
+          .hidden_radius = 10,
+          .outer_radius = 1000};
 }
 
 Case cnn_case() {
   constexpr std::int64_t batch = 500;
-  return {.model = trainer::models::CnnConfig{.width = 0.25},
+  return {.make =
+              [] {
+                return std::make_unique<trainer::models::Cnn>(
+                    trainer::models::CnnConfig{.width = 0.25});
+              },
           .next_batch =
               [] {
                 return Batch{torch::randn({batch, 3, 32, 32}),
@@ -64,7 +74,7 @@ const std::vector<std::string_view>& TrainingTask::cases() {
 TrainingTask::TrainingTask(std::string_view name, int threads, const std::string& solver) {
   const Case chosen = case_named(name);
   next_batch_ = chosen.next_batch;
-  model_ = trainer::models::make_model(chosen.model);
+  model_ = chosen.make();
   Random random(0);
   model_->initialize(random);
   const auto batch = next_batch_();

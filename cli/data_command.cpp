@@ -18,6 +18,7 @@
 #include "trainer/data/token_shard.h"
 #include "trainer/runtime/stop_signal.h"
 #include "trainer/runtime/terminal.h"
+#include "trainer/runtime/terminal_line.h"
 
 namespace normball::cli {
 namespace {
@@ -46,12 +47,8 @@ class Progress {
       std::cerr << text << '\n';
       return;
     }
-    std::string bar;
-    for (int i = 0; i < 30; ++i) bar += i < percent * 30 / 100 ? "█" : "░";
-    std::cerr << "\r\x1b[K"
-              << trainer::runtime::cut_to_width(bar + "  " + text,
-                                                trainer::runtime::terminal_columns() - 1)
-              << (done == all ? "\n" : "") << std::flush;
+    line_.draw(trainer::runtime::progress_bar(percent / 100.0, 30) + " " + text);
+    if (done == all) line_.leave();
   }
 
   double seconds() const {
@@ -61,6 +58,7 @@ class Progress {
 
  private:
   bool terminal_ = trainer::runtime::can_redraw(STDERR_FILENO);
+  trainer::runtime::TerminalLine line_{std::cerr};
   int shown_ = -1;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };

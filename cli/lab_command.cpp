@@ -18,6 +18,7 @@
 #include "normball/base/error.h"
 #include "normball/base/parallel.h"
 #include "trainer/runtime/terminal.h"
+#include "trainer/runtime/terminal_line.h"
 
 namespace normball::cli {
 namespace {
@@ -61,20 +62,14 @@ class Progress {
   explicit Progress(size_t jobs)
       : jobs_(jobs), terminal_(trainer::runtime::can_redraw(STDERR_FILENO)) {}
 
-  void operator()(size_t done, const Job& job) const {
+  void operator()(size_t done, const Job& job) {
     const std::string count = std::to_string(done) + "/" + std::to_string(jobs_);
     const std::string what =
         std::string(job.statement->name) + " · " + job.norm + " · " + job.problem;
     if (terminal_) {
-      constexpr size_t width = 30;
-      const size_t full = done * width / jobs_;
-      std::string bar;
-      for (size_t i = 0; i < width; ++i) bar += i < full ? "█" : "░";
-      const std::string line = bar + ' ' + count + "  " + what;
-      std::cerr << "\r\x1b[K"
-                << trainer::runtime::cut_to_width(line, trainer::runtime::terminal_columns() - 1)
-                << std::flush;
-      if (done == jobs_) std::cerr << "\r\x1b[K" << std::flush;
+      const double share = static_cast<double>(done) / static_cast<double>(jobs_);
+      line_.draw(trainer::runtime::progress_bar(share, 30) + ' ' + count + "  " + what);
+      if (done == jobs_) line_.clear();
     } else if (done % 50 == 0 || done == jobs_) {
       std::cerr << count << ' ' << what << '\n';
     }
@@ -83,6 +78,7 @@ class Progress {
  private:
   size_t jobs_;
   bool terminal_;
+  trainer::runtime::TerminalLine line_{std::cerr};
 };
 
 std::string result_of(const Row& row) {

@@ -260,7 +260,7 @@ int compare(const Options& options, const normball::Norm& norm) {
       steps);
   print_table({long_sd, safe_sd, best_sd, ucg, short_ucg, ggnc});
 
-  plot::Figure figure{
+  normball::plot::Figure figure{
       .title = "The best of both worlds",
       .subtitle = "A badly scaled problem that is (L0, L1)-smooth but not L-smooth, in the norm '" +
                   to_string(norm) + "'",

@@ -6,7 +6,7 @@
 namespace normball::fuzz {
 namespace {
 
-std::vector<std::string> samples() { return {testing::toy_vocabulary(), "a b\nab c\n"}; }
+std::vector<std::string> samples() { return {toy_vocabulary(), "a b\nab c\n"}; }
 
 void read(std::string_view file) {
   const trainer::data::Tokenizer tokenizer(

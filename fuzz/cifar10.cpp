@@ -6,9 +6,7 @@
 namespace normball::fuzz {
 namespace {
 
-std::vector<std::string> samples() {
-  return {text_of(testing::cifar10_file(1)), text_of(testing::cifar10_file(2))};
-}
+std::vector<std::string> samples() { return {text_of(cifar10_file(1)), text_of(cifar10_file(2))}; }
 
 void read(std::string_view file) {
   const trainer::data::ImageSet images = trainer::data::parse_cifar10(bytes_of(file), "file");

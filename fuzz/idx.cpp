@@ -8,9 +8,8 @@ namespace normball::fuzz {
 namespace {
 
 std::vector<std::string> samples() {
-  const auto images = testing::idx_file({5, 4, 6}, testing::counting(120));
-  return {text_of(images), text_of(testing::gzip(images)),
-          text_of(testing::idx_file({7}, testing::counting(7)))};
+  const auto images = idx_file({5, 4, 6}, counting(120));
+  return {text_of(images), text_of(gzip(images)), text_of(idx_file({7}, counting(7)))};
 }
 
 void read(std::string_view file) {

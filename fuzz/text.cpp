@@ -13,7 +13,7 @@ std::vector<std::string> samples() {
 
 void read(std::string_view file) {
   static const trainer::data::Tokenizer tokenizer(std::make_shared<const trainer::data::Bpe>(
-      trainer::data::Bpe::parse(testing::toy_vocabulary(), "", "toy")));
+      trainer::data::Bpe::parse(toy_vocabulary(), "", "toy")));
   require(tokenizer.decode(tokenizer.encode(file)) == file, "any bytes come back");
 }
 

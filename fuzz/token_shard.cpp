@@ -11,11 +11,11 @@ namespace {
 constexpr int vocabulary = 300;
 
 std::vector<std::string> samples() {
-  return {text_of(testing::shard_file({1, 2, 3, 4, 5, 6, 7})), text_of(testing::shard_file({299}))};
+  return {text_of(shard_file({1, 2, 3, 4, 5, 6, 7})), text_of(shard_file({299}))};
 }
 
 void read(std::string_view file) {
-  const trainer::data::Bytes tokens = trainer::data::parse_shard(bytes_of(file), "file");
+  const trainer::files::Bytes tokens = trainer::data::parse_shard(bytes_of(file), "file");
   trainer::data::check_tokens(tokens, vocabulary, "file");
   trainer::data::TokenData sequence;
   sequence.append(tokens, trainer::data::TokenData::Width::Two);

@@ -1,17 +1,20 @@
-// Curves over the steps k = 0, 1, ... on a logarithmic y axis: in a terminal and as an SVG file.
+// Curves on a logarithmic y axis, over the steps k = 0, 1, ... or over numbers of their own: in a
+// terminal and as an SVG file.
 #pragma once
 
 #include <string>
 #include <vector>
 
-namespace plot {
+namespace normball::plot {
 
 struct Curve {
   std::string name;
   std::vector<double> values;  // what is not positive and finite is left out
   int terminal_color = 39;     // an SGR foreground code
   std::string svg_color = "black";
-  int dash = 0;  // length of dashes and gaps; 0 is a solid line
+  int dash = 0;                // length of dashes and gaps; 0 is a solid line
+  std::vector<double> x = {};  // where each value stands; empty: at 0, 1, 2, ...
+  bool points = false;         // a dot at each value, in SVG
 };
 
 struct Figure {
@@ -20,6 +23,7 @@ struct Figure {
   std::string x_label;
   std::string y_label;
   std::vector<Curve> curves;
+  bool log_x = false;  // logarithmic; what is not positive is left out
 };
 
 // In Braille dots, with a legend; without colours the dashes still tell the curves apart.
@@ -28,4 +32,4 @@ std::string to_terminal(const Figure& figure, int columns, int rows, bool color)
 // Self-contained; each curve is labelled at its end.
 std::string to_svg(const Figure& figure);
 
-}  // namespace plot
+}  // namespace normball::plot

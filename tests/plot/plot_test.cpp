@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace plot {
+namespace normball::plot {
 namespace {
 
 Figure figure(std::vector<double> values) {
@@ -39,5 +39,51 @@ TEST(Plot, APathBeginsWhereItsFirstPointIs) {
   }
 }
 
+// Where the circles of an SVG stand.
+std::vector<std::pair<double, double>> circles(const std::string& svg) {
+  std::vector<std::pair<double, double>> found;
+  for (size_t at = svg.find("<circle"); at != std::string::npos; at = svg.find("<circle", at + 1)) {
+    found.emplace_back(std::stod(svg.substr(svg.find("cx=\"", at) + 4)),
+                       std::stod(svg.substr(svg.find("cy=\"", at) + 4)));
+  }
+  return found;
+}
+
+TEST(Plot, APowerLawIsStraightWhereBothAxesAreLogarithmic) {
+  Curve curve{.name = "a", .values = {}, .points = true};
+  for (const double x : {10.0, 30.0, 100.0, 1000.0}) {
+    curve.x.push_back(x);
+    curve.values.push_back(7 / std::sqrt(x));
+  }
+  Figure figure{
+      .title = "", .subtitle = "", .x_label = "", .y_label = "", .curves = {curve}, .log_x = true};
+  const auto points = circles(to_svg(figure));
+  ASSERT_EQ(points.size(), 4u);
+  const double slope = (points[3].second - points[0].second) / (points[3].first - points[0].first);
+  EXPECT_GT(slope, 0);  // downwards
+  for (const auto& [x, y] : points) {
+    EXPECT_NEAR(y, points[0].second + slope * (x - points[0].first), 0.15);  // one decimal is kept
+  }
+  figure.log_x = false;
+  const auto bent = circles(to_svg(figure));
+  EXPECT_GT(std::abs(bent[1].second - bent[0].second - slope * (bent[1].first - bent[0].first)), 5);
+  curve.x[0] = 0;  // has no place
+  figure.curves = {curve};
+  figure.log_x = true;
+  EXPECT_EQ(circles(to_svg(figure)).size(), 3u);
+}
+
+TEST(Plot, LogarithmicTicksAreLabelled) {
+  Curve curve{.name = "a<b", .values = {1, 1}, .x = {10, 1000}};
+  const Figure figure{
+      .title = "", .subtitle = "", .x_label = "n", .y_label = "", .curves = {curve}, .log_x = true};
+  const std::string svg = to_svg(figure), text = to_terminal(figure, 60, 10, false);
+  for (const char* number : {">10<", ">100<", ">1000<"}) {
+    EXPECT_NE(svg.find(number), std::string::npos) << number;
+  }
+  EXPECT_NE(svg.find("a&lt;b"), std::string::npos);
+  for (const char* number : {"10", "100", "1000"}) EXPECT_NE(text.find(number), std::string::npos);
+}
+
 }  // namespace
-}  // namespace plot
+}  // namespace normball::plot

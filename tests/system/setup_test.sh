@@ -141,7 +141,7 @@ while read -r group package what; do
   [ -n "$package" ] && [ -n "$what" ] || check "packages.txt: '$group $package $what'" false
 done < <(grep -vE '^ *(#|$)' "$source/scripts/packages.txt")
 check "no package twice" [ -z "$(awk '!/^ *(#|$)/ { print $2 }' "$source/scripts/packages.txt" | sort | uniq -d)" ]
-for name in chromium clang-format clang-tidy libgtest-dev python3-pytest libbenchmark-dev; do
+for name in chromium clang-format clang-tidy libgtest-dev python3-pytest; do
   check "./run.sh does without $name" [ -z "$(awk -v name="$name" '$2 == name && /^(run|build) /' "$source/scripts/packages.txt")" ]
 done
 exit "$((failures > 0))"

@@ -46,6 +46,9 @@ class FaultyFileSystem : public trainer::files::FileSystem {
     if (bytes > 1 && trainer::files::FileSystem::write(file, data, bytes / 2) < 0) return -1;
     return fails() ? -1 : 0;
   }
+  ssize_t write_at(int file, const void* data, size_t bytes, off_t offset) override {
+    return fails() ? -1 : trainer::files::FileSystem::write_at(file, data, bytes, offset);
+  }
   int truncate(int file, off_t bytes) override {
     return fails() ? -1 : trainer::files::FileSystem::truncate(file, bytes);
   }

@@ -9,6 +9,7 @@
 #include "normball/norms.h"
 #include "normball/polar.h"
 #include "trainer/config/config_use.h"
+#include "trainer/config/kinds.h"
 
 namespace normball::trainer::config {
 namespace {
@@ -37,6 +38,13 @@ constexpr Range above_zero_to_one{.low = 0, .high = 1, .low_open = true};
 std::vector<std::string_view> methods() {
   std::vector<std::string_view> names(method_names().begin(), method_names().end());
   names.insert(names.end(), {"muon", "adam", "adamw", "sgd"});
+  return names;
+}
+
+template <class Kind>
+std::vector<std::string_view> names_of(std::span<const Kind> kinds) {
+  std::vector<std::string_view> names;
+  for (const Kind& kind : kinds) names.push_back(kind.name);
   return names;
 }
 
@@ -82,7 +90,7 @@ std::vector<Key> make_keys() {
     keys.push_back({"model", name, p, range, std::move(choices), nullptr, Same, help});
   };
   using M = ModelConfig;
-  model("kind", place<&Config::model, &M::kind>(), {}, "the architecture", {"gpt", "cnn", "mlp"});
+  model("kind", place<&Config::model, &M::kind>(), {}, "the architecture", names_of(model_kinds()));
   model("init", place<&Config::model, &M::init>(), {},
         "where weights start: as is customary for the model, or on the spheres of their norms and "
         "radii (adam, adamw, sgd, muon: those of [norm])",
@@ -112,7 +120,7 @@ std::vector<Key> make_keys() {
   };
   using D = DataConfig;
   data("kind", place<&Config::data, &D::kind>(), {}, "the kind of data", Same,
-       {"fashion-mnist", "cifar10", "shards", "text"});
+       names_of(data_kinds()));
   data("path", place<&Config::data, &D::path>(), {},
        "file, directory or pattern (shards: *.bin); empty: where the kind's package puts it", Free);
   data("validation", place<&Config::data, &D::validation>(), {},

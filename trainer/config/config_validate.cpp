@@ -4,31 +4,26 @@
 #include "trainer/config/config.h"
 #include "trainer/config/config_error.h"
 #include "trainer/config/config_method.h"
+#include "trainer/config/kinds.h"
 #include "trainer/runtime/terminal.h"
 
 namespace normball::trainer::config {
 namespace {
 
 void validate_model(const Config& config, std::string_view where) {
-  const auto& model = config.model;
-  const bool text = config.data.kind == "shards" || config.data.kind == "text";
-  if ((model.kind == "gpt") != text) {
-    wrong(where, "model.kind = \"", model.kind, "\" cannot learn from data.kind = \"",
-          config.data.kind, "\"; gpt takes shards or text, cnn and mlp take images");
+  const ModelKind& model = model_kind(config);
+  const DataKind& data = data_kind(config);
+  if (model.unit != data.unit) {
+    wrong(where, "model.kind = \"", model.name, "\" cannot learn from data.kind = \"", data.name,
+          "\"; gpt takes shards or text, cnn and mlp take images");
   }
-  if (model.kind == "gpt" && (model.width % model.heads != 0 || model.head_dim() % 2 != 0)) {
-    wrong(where, "model.width = ", model.width,
-          " must be an even multiple of model.heads = ", model.heads,
-          " (rotary embeddings turn pairs)");
+  if (model.validate != nullptr) model.validate(config, where);
+  if (data.name == "text" && config.data.bpe.empty() && config.model.vocab < 256) {
+    wrong(where, "model.vocab = ", config.model.vocab,
+          " must be 256 or more for the bytes of a text");
   }
-  if (config.data.kind == "text" && config.data.bpe.empty() && model.vocab < 256) {
-    wrong(where, "model.vocab = ", model.vocab, " must be 256 or more for the bytes of a text");
-  }
-  if (text && config.data.path.empty()) {
-    wrong(where, "data.kind = \"", config.data.kind, "\" needs data.path");
-  }
-  if (model.kind == "mlp" && model.hidden.size() > 1000) {
-    wrong(where, "model.hidden has ", model.hidden.size(), " layers; at most 1000 are allowed");
+  if (data.unit == "tokens" && config.data.path.empty()) {
+    wrong(where, "data.kind = \"", data.name, "\" needs data.path");
   }
 }
 

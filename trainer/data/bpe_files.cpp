@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "trainer/data/bpe.h"
-#include "trainer/data/bytes.h"
 #include "trainer/data/data_error.h"
+#include "trainer/files/file_system.h"
 
 namespace normball::trainer::data {
 namespace {
@@ -93,14 +93,14 @@ Bpe Bpe::load(const std::string& directory) {
     fail(where, directory,
          ": has no vocab.bpe; scripts/fetch-gpt2-bpe gets GPT-2's into a directory");
   }
-  const Bytes merges = read_small_file((base / "vocab.bpe").string(), largest_file);
-  Bytes numbers;
+  const std::string merges = files::read_small_file(base / "vocab.bpe", largest_file);
+  std::string numbers;
   if (std::filesystem::exists(base / "encoder.json", ignored)) {
-    numbers = read_small_file((base / "encoder.json").string(), largest_file);
+    numbers = files::read_small_file(base / "encoder.json", largest_file);
     if (numbers.empty())
       fail(where, directory, "/encoder.json: is empty; get it again, or remove it");
   }
-  return parse(merges.text(), numbers.text(), directory);
+  return parse(merges, numbers, directory);
 }
 
 Bpe Bpe::parse(std::string_view vocab_bpe, std::string_view encoder_json, const std::string& name) {

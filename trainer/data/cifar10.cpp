@@ -5,6 +5,7 @@
 
 #include "trainer/data/data_error.h"
 #include "trainer/data/image_set.h"
+#include "trainer/files/file_system.h"
 
 namespace normball::trainer::data {
 namespace {
@@ -16,7 +17,7 @@ constexpr size_t side = 32, channels = 3, image_bytes = channels * side * side;
 constexpr size_t record = 1 + image_bytes;
 constexpr int classes = 10;
 
-void append(const Bytes& file, const std::string& name, std::vector<std::uint8_t>& pixels,
+void append(const files::Bytes& file, const std::string& name, std::vector<std::uint8_t>& pixels,
             std::vector<std::uint8_t>& labels) {
   if (file.empty() || file.size() % record != 0) {
     fail(where, name, ": has ", file.size(), " bytes, which is not a whole number of records of ",
@@ -38,8 +39,8 @@ ImageSet make_set(std::vector<std::uint8_t> pixels, std::vector<std::uint8_t> la
           channels,
           side,
           side,
-          Bytes::own(std::move(pixels)),
-          Bytes::own(std::move(labels))};
+          files::Bytes::own(std::move(pixels)),
+          files::Bytes::own(std::move(labels))};
 }
 
 // Archives unpack into cifar-10-batches-bin: either that directory or its parent may be named.
@@ -52,7 +53,7 @@ fs::path batch_directory(const std::string& directory) {
 std::vector<std::string> read_class_names(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return {};
-  std::istringstream text{std::string(read_small_file(path.string(), 4096).text())};
+  std::istringstream text(files::read_small_file(path, 4096));
   std::vector<std::string> names;
   for (std::string line; std::getline(text, line);) {
     if (!line.empty()) names.push_back(line);
@@ -67,7 +68,7 @@ bool is_cifar10_directory(const std::string& directory) {
   return fs::exists(batch_directory(directory) / "data_batch_1.bin", ignored);
 }
 
-ImageSet parse_cifar10(const Bytes& file, const std::string& name) {
+ImageSet parse_cifar10(const files::Bytes& file, const std::string& name) {
   std::vector<std::uint8_t> pixels, labels;
   pixels.reserve(file.size());
   append(file, name, pixels, labels);
@@ -75,9 +76,9 @@ ImageSet parse_cifar10(const Bytes& file, const std::string& name) {
 }
 
 ImageSet read_cifar10(const std::vector<std::string>& paths) {
-  std::vector<Bytes> files;
+  std::vector<files::Bytes> files;
   size_t size = 0;
-  for (const auto& path : paths) size += files.emplace_back(Bytes::map(path)).size();
+  for (const auto& path : paths) size += files.emplace_back(files::Bytes::map(path)).size();
   std::vector<std::uint8_t> pixels, labels;
   pixels.reserve(size);
   for (size_t i = 0; i < paths.size(); ++i) append(files[i], paths[i], pixels, labels);

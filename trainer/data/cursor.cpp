@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
@@ -13,34 +12,26 @@ namespace {
 constexpr const char* where = "DataCursor";
 }
 
-nlohmann::json to_json(const DataCursor& cursor) {
-  return {{"seed", cursor.seed},
+std::map<std::string, std::int64_t> entries_of(const DataCursor& cursor) {
+  return {{"seed", static_cast<std::int64_t>(cursor.seed)},
           {"epoch", cursor.epoch},
           {"position", cursor.position},
           {"items", cursor.items}};
 }
 
-DataCursor cursor_from_json(const nlohmann::json& json) {
-  if (!json.is_object()) detail::invalid(where, "must be a JSON object");
-  const auto count = [&](const char* key) {
-    const auto found = json.find(key);
-    if (found == json.end() || !found->is_number_integer() ||
-        (found->is_number_unsigned() &&
-         found->get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) ||
-        found->get<std::int64_t>() < 0) {
-      detail::invalid(where, "'", key, "' must be a whole number of at least 0");
-    }
-    return found->get<std::int64_t>();
+DataCursor cursor_of(const std::map<std::string, std::int64_t>& entries) {
+  const auto entry = [&](const char* name) {
+    const auto found = entries.find(name);
+    if (found == entries.end()) detail::invalid(where, "has no '", name, "'");
+    return found->second;
   };
-  const auto seed = json.find("seed");
-  if (seed == json.end() || !seed->is_number_unsigned()) {
-    detail::invalid(where, "'seed' must be a whole number of at least 0");
-  }
-  if (json.size() != 4) {
-    detail::invalid(where, "has ", json.size(), " keys; it has seed, epoch, position and items");
-  }
-  const DataCursor cursor{seed->get<std::uint64_t>(), count("epoch"), count("position"),
-                          count("items")};
+  const auto count = [&](const char* name) {
+    const std::int64_t value = entry(name);
+    if (value < 0) detail::invalid(where, "'", name, "' must be at least 0, got ", value);
+    return value;
+  };
+  const DataCursor cursor{static_cast<std::uint64_t>(entry("seed")), count("epoch"),
+                          count("position"), count("items")};
   if (cursor.position > cursor.items) {
     detail::invalid(where, "'position' is ", cursor.position, ", beyond the ", cursor.items,
                     " items");

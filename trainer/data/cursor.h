@@ -3,7 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "normball/random.h"
@@ -19,9 +20,11 @@ struct DataCursor {
   friend bool operator==(const DataCursor&, const DataCursor&) = default;
 };
 
-nlohmann::json to_json(const DataCursor& cursor);
-// A missing, unknown, negative or impossible value is std::invalid_argument.
-DataCursor cursor_from_json(const nlohmann::json& json);
+// As a checkpoint has it: numbers by name.
+std::map<std::string, std::int64_t> entries_of(const DataCursor& cursor);
+// A missing, negative or impossible value is std::invalid_argument; entries of other names are
+// someone else's.
+DataCursor cursor_of(const std::map<std::string, std::int64_t>& entries);
 
 // Independent randomness for a purpose, and a number or two: nothing depends on what was drawn
 // before, so any batch can be made by itself, by any thread.

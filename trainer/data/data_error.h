@@ -3,7 +3,6 @@
 #pragma once
 
 #include <stdexcept>
-#include <string>
 #include <string_view>
 
 #include "normball/base/error.h"
@@ -19,8 +18,5 @@ template <class... Parts>
 [[noreturn]] void fail(std::string_view where, const Parts&... parts) {
   throw DataError(normball::detail::message(where, parts...));
 }
-
-// "No such file or directory", for the last failed system call.
-std::string system_error_text();
 
 }  // namespace normball::trainer::data

@@ -2,11 +2,11 @@
 
 #include <filesystem>
 
-#include "trainer/data/bytes.h"
 #include "trainer/data/data_error.h"
 #include "trainer/data/gzip.h"
 #include "trainer/data/image_set.h"
 #include "trainer/data/token_shard.h"
+#include "trainer/files/bytes.h"
 
 namespace normball::trainer::data {
 namespace {
@@ -32,7 +32,7 @@ DatasetKind dataset_kind(const std::string& path) {
   if (path.find_first_of("*?[") != std::string::npos && !fs::exists(path, ignored)) {
     return DatasetKind::Shards;
   }
-  const Bytes file = Bytes::map(path);
+  const files::Bytes file = files::Bytes::map(path);
   if (is_shard(file.span()) || path.ends_with(".bin")) return DatasetKind::Shards;
   if (is_gzip(file.span()) || path.ends_with("-ubyte") || path.ends_with(".gz")) {
     return DatasetKind::IdxFile;

@@ -21,7 +21,7 @@ bool is_gzip(std::span<const std::uint8_t> bytes) {
   return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
 }
 
-GzipReader::GzipReader(Bytes compressed, std::string name)
+GzipReader::GzipReader(files::Bytes compressed, std::string name)
     : compressed_(std::move(compressed)),
       name_(std::move(name)),
       stream_(std::make_unique<Stream>()) {

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "trainer/data/bytes.h"
+#include "trainer/files/bytes.h"
 
 namespace normball::trainer::data {
 
@@ -15,7 +15,7 @@ bool is_gzip(std::span<const std::uint8_t> bytes);
 class GzipReader {
  public:
   // `name` is the file named in errors.
-  GzipReader(Bytes compressed, std::string name);
+  GzipReader(files::Bytes compressed, std::string name);
   ~GzipReader();
   GzipReader(const GzipReader&) = delete;
   GzipReader& operator=(const GzipReader&) = delete;
@@ -32,7 +32,7 @@ class GzipReader {
   void refill();
   bool next_member();
 
-  Bytes compressed_;
+  files::Bytes compressed_;
   std::string name_;
   size_t fed_ = 0;
   bool ended_ = false;

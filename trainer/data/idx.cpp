@@ -61,7 +61,7 @@ Header parse_header(const std::string& name,
   return header;
 }
 
-IdxArray parse_plain(const Bytes& file, const std::string& name) {
+IdxArray parse_plain(const files::Bytes& file, const std::string& name) {
   size_t position = 0;
   const Header header = parse_header(name, [&](std::span<std::uint8_t> out) {
     const size_t count = std::min(out.size(), file.size() - position);
@@ -77,7 +77,7 @@ IdxArray parse_plain(const Bytes& file, const std::string& name) {
 }
 
 // Memory grows with the data that arrives, not with what a damaged header promises.
-IdxArray parse_compressed(const Bytes& file, const std::string& name) {
+IdxArray parse_compressed(const files::Bytes& file, const std::string& name) {
   GzipReader reader(file, name);
   const Header header =
       parse_header(name, [&](std::span<std::uint8_t> out) { return reader.read(out); });
@@ -99,7 +99,7 @@ IdxArray parse_compressed(const Bytes& file, const std::string& name) {
     fail(where, name, ": holds ", complete ? "more" : "fewer", " than the ", header.elements,
          " elements (", shape_text(header.shape), ") its header promises; get the file again");
   }
-  return {header.shape, Bytes::own(std::move(data))};
+  return {header.shape, files::Bytes::own(std::move(data))};
 }
 
 }  // namespace
@@ -113,10 +113,10 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text;
 }
 
-IdxArray parse_idx(const Bytes& file, const std::string& name) {
+IdxArray parse_idx(const files::Bytes& file, const std::string& name) {
   return is_gzip(file.span()) ? parse_compressed(file, name) : parse_plain(file, name);
 }
 
-IdxArray read_idx(const std::string& path) { return parse_idx(Bytes::map(path), path); }
+IdxArray read_idx(const std::string& path) { return parse_idx(files::Bytes::map(path), path); }
 
 }  // namespace normball::trainer::data

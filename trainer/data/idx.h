@@ -7,19 +7,19 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data/bytes.h"
+#include "trainer/files/bytes.h"
 
 namespace normball::trainer::data {
 
 struct IdxArray {
   std::vector<std::int64_t> shape;
-  Bytes data;  // row-major, one byte an element; a plain file stays mapped
+  files::Bytes data;  // row-major, one byte an element; a plain file stays mapped
 };
 
 IdxArray read_idx(const std::string& path);
 
 // `name` is the file named in errors.
-IdxArray parse_idx(const Bytes& file, const std::string& name);
+IdxArray parse_idx(const files::Bytes& file, const std::string& name);
 
 // 60000x28x28
 std::string shape_text(const std::vector<std::int64_t>& shape);

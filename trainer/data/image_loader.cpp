@@ -1,18 +1,14 @@
 #include "trainer/data/image_loader.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "normball/base/error.h"
-#include "normball/base/text.h"
 
 namespace normball::trainer::data {
 namespace {
 
 constexpr const char* where = "ImageLoader";
-constexpr std::array<std::pair<std::string_view, Flip>, 3> flips{
-    {{"none", Flip::None}, {"random", Flip::Random}, {"alternating", Flip::Alternating}}};
 
 struct Placement {
   bool flip = false;
@@ -22,8 +18,7 @@ struct Placement {
 Placement place(const Augmentation& augmentation, const DataCursor& cursor, std::int64_t image) {
   Placement placement;
   Random random = random_for(cursor.seed, Purpose::Augment, cursor.epoch, image);
-  if (augmentation.flip == Flip::Random) placement.flip = (random.next() >> 63) != 0;
-  if (augmentation.flip == Flip::Alternating) {
+  if (augmentation.flip) {
     const bool first = (random_for(cursor.seed, Purpose::Flip, image).next() >> 63) != 0;
     placement.flip = first != (cursor.epoch % 2 == 1);
   }
@@ -69,17 +64,6 @@ void resize(const ImageSet& images, std::int64_t count, ImageBatch& batch) {
 
 }  // namespace
 
-Flip parse_flip(std::string_view text) {
-  for (const auto& [name, flip] : flips) {
-    if (name == text) return flip;
-  }
-  std::array<std::string_view, flips.size()> names{};
-  std::ranges::transform(flips, names.begin(), [](const auto& pair) { return pair.first; });
-  detail::invalid("parse_flip", unknown_name("flip", text, names));
-}
-
-std::string to_text(Flip flip) { return std::string(flips[static_cast<size_t>(flip)].first); }
-
 PixelTable::PixelTable(const ImageSet& images, const ChannelStatistics& statistics) {
   const auto channels = static_cast<size_t>(images.channels);
   if (statistics.mean.size() != channels || statistics.std.size() != channels) {
@@ -101,7 +85,7 @@ ImageLoader::ImageLoader(ImageSet images, ImageLoaderOptions options, DataCursor
       table_(images_, options_.normalization),
       cursor_(cursor) {
   if (options_.batch < 1) detail::invalid(where, "batch must be at least 1, got ", options_.batch);
-  if (images_.count == 0 || (options_.drop_last && options_.batch > images_.count)) {
+  if (options_.batch > images_.count) {
     detail::invalid(where, "a batch of ", options_.batch, " is more than the ", images_.count,
                     " images there are");
   }
@@ -114,36 +98,20 @@ ImageLoader::ImageLoader(ImageSet images, ImageLoaderOptions options, DataCursor
   start_epoch();
 }
 
-void ImageLoader::start_epoch() {
-  if (options_.shuffle) {
-    order_ = shuffled_order(cursor_.seed, cursor_.epoch, images_.count);
-  } else {
-    order_.resize(static_cast<size_t>(images_.count));
-    std::iota(order_.begin(), order_.end(), 0u);
-  }
-}
-
-std::int64_t ImageLoader::batches_per_epoch() const {
-  return options_.drop_last ? images_.count / options_.batch
-                            : (images_.count + options_.batch - 1) / options_.batch;
-}
-
 void ImageLoader::next(ImageBatch& batch) {
-  const std::int64_t left = images_.count - cursor_.position;
-  if (left == 0 || (options_.drop_last && left < options_.batch)) {
+  if (images_.count - cursor_.position < options_.batch) {
     ++cursor_.epoch;
     cursor_.position = 0;
     start_epoch();
   }
-  const std::int64_t count = std::min(options_.batch, images_.count - cursor_.position);
-  resize(images_, count, batch);
-  for (std::int64_t i = 0; i < count; ++i) {
+  resize(images_, options_.batch, batch);
+  for (std::int64_t i = 0; i < options_.batch; ++i) {
     const std::int64_t image = order_[static_cast<size_t>(cursor_.position + i)];
     draw(images_, table_, image, place(options_.augmentation, cursor_, image),
          batch.pixels.data() + i * images_.image_size());
     batch.labels[static_cast<size_t>(i)] = images_.label(image);
   }
-  cursor_.position += count;
+  cursor_.position += options_.batch;
   batch.after = cursor_;
 }
 

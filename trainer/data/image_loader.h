@@ -4,8 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "trainer/data/cursor.h"
@@ -13,14 +11,10 @@
 
 namespace normball::trainer::data {
 
-// Mirrored left to right: with probability 1/2 in every epoch, or in every second epoch, starting
-// with a random half of the images (Jordan 2024: less repetition, faster training).
-enum class Flip : std::uint8_t { None, Random, Alternating };
-Flip parse_flip(std::string_view text);  // none, random, alternating
-std::string to_text(Flip flip);
-
 struct Augmentation {
-  Flip flip = Flip::None;
+  // Mirrored left to right in every second epoch, starting with a random half of the images
+  // (Jordan 2024: less repetition, faster training than with a new choice in every epoch).
+  bool flip = false;
   int translate = 0;  // moved by up to so many pixels each way; what comes in is reflected
 };
 
@@ -45,8 +39,6 @@ class PixelTable {
 
 struct ImageLoaderOptions {
   std::int64_t batch = 500;
-  bool shuffle = true;
-  bool drop_last = true;  // only whole batches; the rest of an epoch is not shown
   Augmentation augmentation;
   ChannelStatistics normalization;  // usually channel_statistics of the training images
 };
@@ -59,10 +51,11 @@ class ImageLoader {
   // Fills the batch, whose buffers are reused, and moves on; epochs follow one another without end.
   void next(ImageBatch& batch);
   const DataCursor& cursor() const { return cursor_; }
-  std::int64_t batches_per_epoch() const;
+  // Only whole batches: the rest of an epoch is not shown.
+  std::int64_t batches_per_epoch() const { return images_.count / options_.batch; }
 
  private:
-  void start_epoch();
+  void start_epoch() { order_ = shuffled_order(cursor_.seed, cursor_.epoch, images_.count); }
 
   ImageSet images_;
   ImageLoaderOptions options_;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data/bytes.h"
+#include "trainer/files/bytes.h"
 
 namespace normball::trainer::data {
 
@@ -16,8 +16,8 @@ struct ImageSet {
   std::int64_t channels = 0;
   std::int64_t height = 0;
   std::int64_t width = 0;
-  Bytes pixels;  // count x channels x height x width
-  Bytes labels;  // count, each below the number of classes
+  files::Bytes pixels;  // count x channels x height x width
+  files::Bytes labels;  // count, each below the number of classes
 
   std::int64_t image_size() const { return channels * height * width; }
   std::span<const std::uint8_t> image(std::int64_t i) const {
@@ -42,7 +42,7 @@ ImageData load_idx_directory(const std::string& directory);
 // data_batch_1.bin to data_batch_5.bin and test_batch.bin: records of a label and 3x32x32 bytes.
 ImageData load_cifar10(const std::string& directory);
 ImageSet read_cifar10(const std::vector<std::string>& paths);
-ImageSet parse_cifar10(const Bytes& file, const std::string& name);
+ImageSet parse_cifar10(const files::Bytes& file, const std::string& name);
 
 // A directory of either layout, or the name "fashion-mnist", which is looked for in
 // data_directories().

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "trainer/data/atomic_file.h"
-#include "trainer/data/bytes.h"
 #include "trainer/data/data_error.h"
 #include "trainer/data/split_words.h"
 #include "trainer/data/text_files.h"
 #include "trainer/data/token_shard.h"
+#include "trainer/files/atomic_file.h"
 
 namespace normball::trainer::data {
 namespace {
@@ -32,7 +31,7 @@ class PartialDirectory {
     }
     fs::create_directories(final_.parent_path(), error);
     while (!error) {  // a process of the same number may have died and left its directory
-      partial_ = partial_name(final_.string());
+      partial_ = files::partial_name(final_);
       if (fs::create_directory(partial_, error)) return;
     }
     partial_.clear();
@@ -46,20 +45,19 @@ class PartialDirectory {
   PartialDirectory(const PartialDirectory&) = delete;
   PartialDirectory& operator=(const PartialDirectory&) = delete;
 
-  const std::string& path() const { return partial_; }
+  std::string path() const { return partial_.string(); }
 
   void commit() {
-    sync_directory(partial_);
+    files::sync_directory(files::FileSystem::real(), partial_);
     std::error_code error;
     fs::rename(partial_, final_, error);  // replaces an empty directory
     if (error) fail(where, final_.string(), ": cannot be put in place: ", error.message());
     partial_.clear();
-    sync_directory(final_.parent_path().string());
+    files::sync_directory(files::FileSystem::real(), final_.parent_path());
   }
 
  private:
-  fs::path final_;
-  std::string partial_;
+  fs::path final_, partial_;
 };
 
 class Preparation {
@@ -159,7 +157,7 @@ void copy_vocabulary(const std::string& from, const std::string& to) {
     std::error_code ignored;
     const fs::path source = fs::path(from) / name;
     if (fs::exists(source, ignored)) {
-      write_file((fs::path(to) / name).string(), Bytes::map(source.string()).text());
+      files::copy_file_atomically(files::FileSystem::real(), source, fs::path(to) / name);
     }
   }
 }
@@ -185,7 +183,8 @@ ShardDescription prepare(const PrepareOptions& options, const PrepareProgress& p
       .validation_tokens = preparation.write(split.validation, directory.path(), "val")};
   description.checksums = preparation.checksums();
   if (!tokenizer.is_bytes()) copy_vocabulary(options.bpe_directory, directory.path());
-  write_file((fs::path(directory.path()) / "dataset.json").string(), to_json(description));
+  files::write_file_atomically(files::FileSystem::real(),
+                               fs::path(directory.path()) / "dataset.json", to_json(description));
   directory.commit();
   return description;
 }

@@ -10,7 +10,7 @@ namespace {
 
 // Where to cut one file, near `position`. A single word of any length has no better place than
 // that.
-size_t place_to_cut(const Bytes& text, size_t position, const Tokenizer& tokenizer) {
+size_t place_to_cut(const files::Bytes& text, size_t position, const Tokenizer& tokenizer) {
   if (tokenizer.is_bytes()) return position;
   const size_t safe = next_safe_cut(text.text(), position);
   return safe < text.size() ? safe : position;
@@ -25,10 +25,10 @@ TextSplit split_text(const std::vector<std::string>& paths, const Tokenizer& tok
                     validation_share);
   }
   if (paths.empty()) detail::invalid("split_text", "no text file named");
-  std::vector<Bytes> texts;
+  std::vector<files::Bytes> texts;
   size_t size = 0;
   for (const auto& path : paths) {
-    texts.push_back(Bytes::map(path));
+    texts.push_back(files::Bytes::map(path));
     if (texts.back().empty()) fail("split_text", path, ": is empty; name a file with text");
     size += texts.back().size();
   }

@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data/bytes.h"
 #include "trainer/data/tokenizer.h"
+#include "trainer/files/bytes.h"
 
 namespace normball::trainer::data {
 
 struct TextPart {
-  Bytes text;        // mapped
-  bool starts_file;  // a document starts here
+  files::Bytes text;  // mapped
+  bool starts_file;   // a document starts here
 };
 
 struct TextSplit {

@@ -9,6 +9,7 @@
 #include "trainer/data/text_files.h"
 #include "trainer/data/token_shard.h"
 #include "trainer/files/checksum.h"
+#include "trainer/files/file_system.h"
 
 namespace normball::trainer::data {
 namespace {
@@ -19,7 +20,7 @@ constexpr int gpt2_vocabulary = 50257;
 constexpr size_t largest_description = size_t{16} << 20;  // with 200,000 checksums
 
 // False where no checksum of the shard is recorded.
-bool check_contents(const Bytes& tokens, const std::string& path,
+bool check_contents(const files::Bytes& tokens, const std::string& path,
                     const ShardDescription& description) {
   const auto recorded = description.checksums.find(fs::path(path).filename().string());
   if (recorded == description.checksums.end()) return false;
@@ -37,7 +38,7 @@ TokenData open_shards(const std::vector<std::string>& paths, int vocabulary,
   const bool stated = description && description->vocabulary == vocabulary;
   TokenData data;
   for (const auto& path : paths) {
-    const Bytes tokens = read_shard(path);
+    const files::Bytes tokens = read_shard(path);
     if (!description || !check_contents(tokens, path, *description)) *compared = false;
     check_tokens(tokens, vocabulary, path,
                  stated ? "dataset.json says so: the file is damaged or foreign, prepare the data "
@@ -57,9 +58,11 @@ TokenData encode_parts(const std::vector<TextPart>& parts, const Tokenizer& toke
       continue;
     }
     if (part.starts_file) {
-      data.append(Bytes::own(std::vector<Token>{*tokenizer.end_of_text()}), TokenData::Width::Two);
+      data.append(files::Bytes::own(std::vector<Token>{*tokenizer.end_of_text()}),
+                  TokenData::Width::Two);
     }
-    data.append(Bytes::own(tokenizer.encode(part.text.text(), threads)), TokenData::Width::Two);
+    data.append(files::Bytes::own(tokenizer.encode(part.text.text(), threads)),
+                TokenData::Width::Two);
   }
   return data;
 }
@@ -70,8 +73,7 @@ std::optional<ShardDescription> description_beside(const std::string& path) {
       fs::is_directory(path, ignored) ? fs::path(path) : fs::path(path).parent_path();
   const fs::path file = directory / "dataset.json";
   if (!fs::exists(file, ignored)) return std::nullopt;
-  return parse_shard_description(read_small_file(file.string(), largest_description).text(),
-                                 file.string());
+  return parse_shard_description(files::read_small_file(file, largest_description), file.string());
 }
 
 std::optional<Tokenizer> tokenizer_of(const ShardDescription& description,
@@ -116,7 +118,7 @@ std::map<std::string, std::uint32_t> parse_checksums(const nlohmann::json& json,
 
 }  // namespace
 
-void TokenData::append(Bytes tokens, Width width) {
+void TokenData::append(files::Bytes tokens, Width width) {
   const auto count = static_cast<std::int64_t>(tokens.size() / static_cast<size_t>(width));
   if (count == 0) return;
   pieces_.push_back({std::move(tokens), width, size_, count});

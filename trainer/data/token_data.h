@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data/bytes.h"
 #include "trainer/data/tokenizer.h"
+#include "trainer/files/bytes.h"
 
 namespace normball::trainer::data {
 
@@ -17,7 +17,7 @@ class TokenData {
  public:
   // Tokens of one byte each (text as bytes) or two (shards, encoded text).
   enum class Width : std::uint8_t { One = 1, Two = 2 };
-  void append(Bytes tokens, Width width);
+  void append(files::Bytes tokens, Width width);
 
   std::int64_t size() const { return size_; }
   // Copies the tokens first, first + 1, ... into out; the range must be inside.
@@ -29,7 +29,7 @@ class TokenData {
 
  private:
   struct Piece {
-    Bytes tokens;
+    files::Bytes tokens;
     Width width;
     std::int64_t first;
     std::int64_t count;

@@ -66,7 +66,7 @@ bool is_shard(std::span<const std::uint8_t> file) {
   return file.size() >= sizeof magic && header_int(file, 0) == magic;
 }
 
-Bytes parse_shard(const Bytes& file, const std::string& name) {
+files::Bytes parse_shard(const files::Bytes& file, const std::string& name) {
   if (file.size() < header_bytes) {
     fail(where, name, ": has ", file.size(), " bytes, less than a shard's header of ", header_bytes,
          "; it is truncated or not a token shard");
@@ -89,9 +89,11 @@ Bytes parse_shard(const Bytes& file, const std::string& name) {
   return file.slice(header_bytes, expected - header_bytes);
 }
 
-Bytes read_shard(const std::string& path) { return parse_shard(Bytes::map(path), path); }
+files::Bytes read_shard(const std::string& path) {
+  return parse_shard(files::Bytes::map(path), path);
+}
 
-void check_tokens(const Bytes& tokens, int vocabulary, const std::string& name,
+void check_tokens(const files::Bytes& tokens, int vocabulary, const std::string& name,
                   std::string_view remedy) {
   const std::span values(reinterpret_cast<const std::uint16_t*>(tokens.span().data()),
                          tokens.size() / sizeof(std::uint16_t));
@@ -168,12 +170,12 @@ void ShardWriter::append(std::span<const std::uint16_t> tokens) {
         fail("ShardWriter", "shards of ", shard_tokens_, " tokens would be more than ", max_shards,
              " files; make the shards larger");
       }
-      file_ = std::make_unique<AtomicFile>((fs::path(directory_) / name_of_shard()).string());
-      file_->append(std::array<std::uint8_t, header_bytes>{});
+      file_ = std::make_unique<files::AtomicFile>(files::FileSystem::real(),
+                                                  fs::path(directory_) / name_of_shard());
+      file_->contents().write(std::array<std::byte, header_bytes>{});
     }
     const auto count = std::min(tokens.size(), static_cast<size_t>(shard_tokens_ - in_shard_));
-    file_->append(std::span(reinterpret_cast<const std::uint8_t*>(tokens.data()),
-                            count * sizeof(std::uint16_t)));
+    file_->contents().write(std::as_bytes(tokens.first(count)));
     crc_ = files::crc32c(std::as_bytes(tokens.first(count)), crc_);
     in_shard_ += static_cast<std::int64_t>(count);
     tokens_ += static_cast<std::int64_t>(count);
@@ -184,8 +186,7 @@ void ShardWriter::append(std::span<const std::uint16_t> tokens) {
 
 void ShardWriter::finish_shard() {
   const std::array<std::int32_t, 3> header{magic, version, static_cast<std::int32_t>(in_shard_)};
-  file_->overwrite(0,
-                   std::span(reinterpret_cast<const std::uint8_t*>(header.data()), sizeof header));
+  file_->contents().overwrite(0, std::as_bytes(std::span(header)));
   file_->commit();
   file_.reset();
   checksums_.emplace_back(name_of_shard(), crc_);

@@ -10,20 +10,20 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/data/atomic_file.h"
-#include "trainer/data/bytes.h"
+#include "trainer/files/atomic_file.h"
+#include "trainer/files/bytes.h"
 
 namespace normball::trainer::data {
 
 // The tokens of a shard, two bytes each and still in the file: magic, version and the number of
 // tokens against the size of the file have been checked.
-Bytes read_shard(const std::string& path);
-Bytes parse_shard(const Bytes& file, const std::string& name);
+files::Bytes read_shard(const std::string& path);
+files::Bytes parse_shard(const files::Bytes& file, const std::string& name);
 bool is_shard(std::span<const std::uint8_t> file);
 
 // Reads every token: one that is not below the vocabulary is a DataError with its position. The
 // remedy depends on who says what the vocabulary is.
-void check_tokens(const Bytes& tokens, int vocabulary, const std::string& name,
+void check_tokens(const files::Bytes& tokens, int vocabulary, const std::string& name,
                   std::string_view remedy = "set the vocabulary the shards were made with");
 
 // The shards that a path names, sorted: a directory (all its .bin files, or those with `part`, such
@@ -59,7 +59,7 @@ class ShardWriter {
   std::int64_t in_shard_ = 0;
   std::uint32_t crc_ = 0;
   std::vector<std::pair<std::string, std::uint32_t>> checksums_;
-  std::unique_ptr<AtomicFile> file_;
+  std::unique_ptr<files::AtomicFile> file_;
 };
 
 }  // namespace normball::trainer::data

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -15,13 +16,16 @@ namespace normball::trainer::files {
 // file stays behind incomplete under its (temporary) name.
 class OutputFile {
  public:
-  OutputFile(FileSystem& files, std::filesystem::path path);
+  enum class Existing { Replace, Refuse };
+  OutputFile(FileSystem& files, std::filesystem::path path, Existing existing = Existing::Replace);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write(std::span<const std::byte> data);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  // Changes bytes already written, for headers that are known at the end; crc() does not follow.
+  void overwrite(std::uint64_t offset, std::span<const std::byte> data);
   // Syncs and closes. The contents are on the disk afterwards, the name not until its directory is
   // synced.
   void finish();
@@ -36,6 +40,30 @@ class OutputFile {
   std::uint64_t bytes_ = 0;
   std::uint32_t crc_ = 0;
 };
+
+// A file written beside its place. Without a commit what was written is removed, and what stood
+// under the name stays.
+class AtomicFile {
+ public:
+  // Beside it under a name that no other process writes to: several may make the same file.
+  AtomicFile(FileSystem& files, std::filesystem::path path);
+  // Under a name that the caller knows to be its own.
+  AtomicFile(FileSystem& files, std::filesystem::path path, std::filesystem::path temporary);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  OutputFile& contents() { return *file_; }
+  void commit();
+
+ private:
+  FileSystem& files_;
+  std::filesystem::path path_, temporary_;
+  std::unique_ptr<OutputFile> file_;
+};
+
+// A name beside the path that no other call, in this process or another that runs, gets.
+std::filesystem::path partial_name(const std::filesystem::path& path);
 
 // Writes all of it, whatever the system takes at a time.
 void write_fully(FileSystem& files, int file, std::span<const std::byte> data,

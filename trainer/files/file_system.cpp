@@ -51,6 +51,9 @@ int FileSystem::open(const char* path, int flags, mode_t mode) {
 ssize_t FileSystem::write(int file, const void* data, size_t bytes) {
   return ::write(file, data, bytes);
 }
+ssize_t FileSystem::write_at(int file, const void* data, size_t bytes, off_t offset) {
+  return ::pwrite(file, data, bytes, offset);
+}
 int FileSystem::truncate(int file, off_t bytes) { return ::ftruncate(file, bytes); }
 int FileSystem::sync(int file) { return ::fsync(file); }
 int FileSystem::close(int file) { return ::close(file); }
@@ -69,6 +72,12 @@ FileSystem& FileSystem::real() {
 FileError::FileError(std::string_view where, std::string_view doing, const fs::path& path,
                      int error_number)
     : std::runtime_error(describe(where, doing, path, error_number)),
+      path_(path),
+      error_number_(error_number) {}
+
+FileError::FileError(std::string_view where, const fs::path& path, int error_number,
+                     std::string_view problem)
+    : std::runtime_error(normball::detail::message(where, path.string(), ": ", problem)),
       path_(path),
       error_number_(error_number) {}
 

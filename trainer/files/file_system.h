@@ -1,5 +1,5 @@
-// The one seam between the run directory and the operating system: whatever changes a file goes
-// through it, so that a test can make any single operation fail or end the process there.
+// The one seam between files and the operating system: whatever changes a file goes through it, so
+// that a test can make any single operation fail or end the process there.
 #pragma once
 
 #include <sys/types.h>
@@ -21,6 +21,7 @@ class FileSystem {
   virtual ~FileSystem() = default;
   virtual int open(const char* path, int flags, mode_t mode);
   virtual ssize_t write(int file, const void* data, size_t bytes);
+  virtual ssize_t write_at(int file, const void* data, size_t bytes, off_t offset);
   virtual int truncate(int file, off_t bytes);
   virtual int sync(int file);
   virtual int close(int file);
@@ -38,6 +39,9 @@ class FileError : public std::runtime_error {
  public:
   FileError(std::string_view where, std::string_view doing, const std::filesystem::path& path,
             int error_number);
+  // A file that is not of the kind it must be.
+  FileError(std::string_view where, const std::filesystem::path& path, int error_number,
+            std::string_view problem);
   // The same error with what is left intact added to its text.
   FileError(const FileError& error, std::string_view note);
 

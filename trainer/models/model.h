@@ -1,6 +1,6 @@
 // What every model of the trainer offers to the loop:
 //
-//   auto model = make_model(config);
+//   auto model = std::make_unique<Gpt>(config);
 //   model->initialize(random);              // or initialize_on_spheres()
 //   model->prepare(some training inputs);   // whitening; most models need nothing
 //   ...

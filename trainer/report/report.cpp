@@ -4,10 +4,10 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "normball/base/error.h"
 #include "normball/base/text.h"
+#include "page/page.h"
 #include "trainer/config/config.h"
 #include "trainer/files/file_system.h"
 #include "trainer/report/report_assets.h"
@@ -206,15 +206,13 @@ std::vector<CurvePoint> thin(const std::vector<CurvePoint>& points, size_t count
 std::string report_page(std::span<const RunData> runs) {
   Json data = Json::array();
   for (const auto& run : runs) data.push_back(to_json(run));
-  std::ostringstream out;
-  out << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
-         "<title>normball report</title>\n<style>"
-      << assets::page_style() << "</style></head>\n<body><main></main>\n<script>"
-      << assets::chart_library() << "</script>\n<script type=\"application/json\" id=\"runs\">"
-      << script_safe(data.dump(-1, ' ', false, Json::error_handler_t::replace))
-      << "</script>\n<script>" << assets::page_script() << "</script></body></html>\n";
-  return out.str();
+  std::string scripts = "<script>";
+  scripts += assets::chart_library();
+  scripts += "</script>\n<script type=\"application/json\" id=\"runs\">";
+  scripts += script_safe(data.dump(-1, ' ', false, Json::error_handler_t::replace));
+  scripts += "</script>\n<script>";
+  scripts += assets::page_script();
+  return page::begin("normball report", assets::page_style()) + page::end(scripts + "</script>");
 }
 
 }  // namespace normball::trainer::report

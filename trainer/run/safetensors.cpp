@@ -1,13 +1,7 @@
 #include "trainer/run/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -293,39 +287,10 @@ Safetensors parse_safetensors(std::span<const std::byte> file, std::string_view 
   return result;
 }
 
-SafetensorsFile::SafetensorsFile(const fs::path& path) : path_(path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw files::FileError("SafetensorsFile", "opening", path, errno);
-  struct stat info {};
-  void* mapped = MAP_FAILED;
-  int error = 0;
-  if (::fstat(file, &info) < 0) {
-    error = errno;
-  } else if (S_ISREG(info.st_mode) && info.st_size > 0) {
-    mapped = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file, 0);
-    if (mapped == MAP_FAILED) error = errno;
-  }
-  ::close(file);
-  if (error != 0) throw files::FileError("SafetensorsFile", "reading", path, error);
-  if (mapped != MAP_FAILED) {
-    mapped_ = {static_cast<const std::byte*>(mapped), static_cast<size_t>(info.st_size)};
-  }
-  try {
-    contents_ = parse_safetensors(mapped_, path.string());
-  } catch (...) {
-    if (!mapped_.empty()) ::munmap(mapped, mapped_.size());
-    throw;
-  }
-}
-
-SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      mapped_(std::exchange(other.mapped_, {})),
-      contents_(std::move(other.contents_)) {}
-
-SafetensorsFile::~SafetensorsFile() {
-  if (!mapped_.empty()) ::munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size());
-}
+SafetensorsFile::SafetensorsFile(const fs::path& path)
+    : path_(path),
+      file_(files::Bytes::map(path)),
+      contents_(parse_safetensors(std::as_bytes(file_.span()), path.string())) {}
 
 bool SafetensorsFile::contains(std::string_view name) const {
   return std::ranges::find(tensors(), name, &TensorView::name) != tensors().end();

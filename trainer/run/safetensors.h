@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "trainer/files/atomic_file.h"
+#include "trainer/files/bytes.h"
 
 namespace normball::trainer::run {
 
@@ -50,10 +51,6 @@ Safetensors parse_safetensors(std::span<const std::byte> file, std::string_view 
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
-  ~SafetensorsFile();
-  SafetensorsFile(SafetensorsFile&&) noexcept;
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   const std::vector<TensorView>& tensors() const { return contents_.tensors; }
@@ -67,7 +64,7 @@ class SafetensorsFile {
 
  private:
   std::filesystem::path path_;
-  std::span<const std::byte> mapped_;
+  files::Bytes file_;
   Safetensors contents_;
 };
 

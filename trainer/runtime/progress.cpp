@@ -1,10 +1,8 @@
 #include "trainer/runtime/progress.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,18 +15,6 @@ std::string format(const char* pattern, double value) {
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, pattern, value);  // NOLINT: patterns are ours
   return buffer;
-}
-
-// Eighths of a cell, so that the bar grows smoothly.
-std::string bar(double share, int cells) {
-  constexpr std::array<std::string_view, 8> part = {" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  const int eighths = static_cast<int>(std::clamp(share, 0.0, 1.0) * cells * 8);
-  std::string text = "▕";
-  for (int i = 0; i < cells; ++i) {
-    const int fill = std::clamp(eighths - 8 * i, 0, 8);
-    text += fill == 8 ? "█" : part[static_cast<size_t>(fill)];
-  }
-  return text + "▏";
 }
 
 double share_of(const Snapshot& s) {
@@ -99,7 +85,7 @@ std::string progress_line(const Snapshot& s, int columns) {
   }
   std::string line;
   const int room = columns - width();
-  if (room >= 10) line = bar(share_of(s), std::min(room - 4, 30)) + " ";
+  if (room >= 10) line = progress_bar(share_of(s), std::min(room - 4, 30)) + " ";
   for (size_t i = 0; i < parts.size(); ++i) line += (i > 0 ? "  " : "") + parts[i].text;
   return cut_to_width(std::move(line), columns);  // a terminal narrower than step and loss
 }
@@ -135,26 +121,16 @@ void Progress::evaluated(const Snapshot& snapshot) {
        << ' ' << format("%.6g", snapshot.validation.value_or(NAN)) << std::endl;
 }
 
-// Writes over the old line and clears only what sticks out: nothing flickers.
 void Progress::draw(const Snapshot& snapshot) {
   pending_.reset();
-  std::string line = progress_line(snapshot, terminal_columns() - 1);
-  if (line == line_) return;
-  out_ << '\r' << line << "\033[K" << std::flush;
-  line_ = std::move(line);
+  line_.draw(progress_line(snapshot, terminal_columns() - 1));
 }
 
-void Progress::print(const std::string& text) {
-  if (!line_.empty()) out_ << "\r\033[K";
-  out_ << printable(text) << '\n';
-  if (!line_.empty()) out_ << line_;
-  out_ << std::flush;
-}
+void Progress::print(const std::string& text) { line_.print(text); }
 
 void Progress::finish() {
   if (pending_) draw(*pending_);
-  if (!line_.empty()) out_ << std::endl;
-  line_.clear();
+  line_.leave();
 }
 
 }  // namespace normball::trainer::runtime

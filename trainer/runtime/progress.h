@@ -7,6 +7,8 @@
 #include <ostream>
 #include <string>
 
+#include "trainer/runtime/terminal_line.h"
+
 namespace normball::trainer::runtime {
 
 struct Snapshot {
@@ -40,7 +42,7 @@ std::string duration_text(double seconds);
 class Progress {
  public:
   // `terminal`: redraw one line; otherwise a plain line for every update with `log` set.
-  Progress(std::ostream& out, bool terminal) : out_(out), terminal_(terminal) {}
+  Progress(std::ostream& out, bool terminal) : out_(out), terminal_(terminal), line_(out) {}
   ~Progress() { finish(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -55,7 +57,7 @@ class Progress {
 
   std::ostream& out_;
   bool terminal_;
-  std::string line_;
+  TerminalLine line_;
   std::optional<Snapshot> pending_;
   std::chrono::steady_clock::time_point last_{};
 };

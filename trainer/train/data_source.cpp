@@ -88,8 +88,7 @@ class ImageSource final : public DataSource {
                       "; the models take square ones");
     }
     options_.batch = config.train.micro();
-    options_.augmentation = {config.data.flip ? data::Flip::Alternating : data::Flip::None,
-                             static_cast<int>(config.data.translate)};
+    options_.augmentation = {config.data.flip, static_cast<int>(config.data.translate)};
     options_.normalization = data::channel_statistics(train);
     facts_ = {.unit = "images",
               .channels = train.channels,
@@ -247,13 +246,32 @@ data::ImageData open_images(const config::DataConfig& from) {
   return data::load_images(place);
 }
 
+struct Opener {
+  std::string_view kind;
+  std::unique_ptr<DataSource> (*open)(const config::Config&);
+};
+std::unique_ptr<DataSource> images(const config::Config& config) {
+  return std::make_unique<ImageSource>(open_images(config.data), config);
+}
+constexpr Opener openers[] = {
+    {"fashion-mnist", images},
+    {"cifar10", images},
+    {"shards",
+     [](const config::Config& config) -> std::unique_ptr<DataSource> {
+       return std::make_unique<TokenSource>(open_shards(config.data), config);
+     }},
+    {"text", [](const config::Config& config) -> std::unique_ptr<DataSource> {
+       return std::make_unique<TokenSource>(open_text(config), config);
+     }}};
+
 }  // namespace
 
 std::unique_ptr<DataSource> open_data(const config::Config& config) {
-  const auto& from = config.data;
-  if (from.kind == "text") return std::make_unique<TokenSource>(open_text(config), config);
-  if (from.kind == "shards") return std::make_unique<TokenSource>(open_shards(from), config);
-  return std::make_unique<ImageSource>(open_images(from), config);
+  const auto* opener = std::ranges::find(openers, config.data.kind, &Opener::kind);
+  if (opener == std::end(openers)) {
+    detail::invalid("open_data", "nothing opens data of the kind ", config.data.kind);
+  }
+  return opener->open(config);
 }
 
 }  // namespace normball::trainer::train

@@ -1,60 +1,75 @@
 #include "trainer/train/model_builder.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "normball/base/error.h"
+#include "trainer/config/kinds.h"
+#include "trainer/models/cnn.h"
+#include "trainer/models/gpt.h"
+#include "trainer/models/mlp.h"
 
 namespace normball::trainer::train {
 namespace {
 
-models::ModelConfig gpt_config(const config::Config& config, const DataFacts& facts) {
+std::unique_ptr<models::Model> build_gpt(const config::Config& config, const DataFacts& facts) {
   const auto& from = config.model;
   if (from.vocab < facts.vocabulary) {
     detail::invalid("build_model", "model.vocab is ", from.vocab, " but the data has tokens up to ",
                     facts.vocabulary - 1, "; set model.vocab=", facts.vocabulary, " or more");
   }
-  return models::GptConfig{.vocabulary = from.vocab,
-                           .layers = from.layers,
-                           .heads = from.heads,
-                           .width = from.width,
-                           .context = from.context,
-                           .rotary_base = from.rope_base};
+  return std::make_unique<models::Gpt>(models::GptConfig{.vocabulary = from.vocab,
+                                                         .layers = from.layers,
+                                                         .heads = from.heads,
+                                                         .width = from.width,
+                                                         .context = from.context,
+                                                         .rotary_base = from.rope_base});
 }
 
-models::ModelConfig cnn_config(const config::Config& config, const DataFacts& facts) {
+std::unique_ptr<models::Model> build_cnn(const config::Config& config, const DataFacts& facts) {
   constexpr int views[] = {1, 2, 6};
-  return models::CnnConfig{.channels = facts.channels,
-                           .size = facts.size,
-                           .classes = facts.classes,
-                           .width = config.model.width_factor,
-                           .output_scale = config.model.scaling_factor,
-                           .label_smoothing = config.train.label_smoothing,
-                           .views = views[config.eval.tta]};
+  return std::make_unique<models::Cnn>(
+      models::CnnConfig{.channels = facts.channels,
+                        .size = facts.size,
+                        .classes = facts.classes,
+                        .width = config.model.width_factor,
+                        .output_scale = config.model.scaling_factor,
+                        .label_smoothing = config.train.label_smoothing,
+                        .views = views[config.eval.tta]});
 }
 
-models::ModelConfig mlp_config(const config::Config& config, const DataFacts& facts) {
-  return models::MlpConfig{.channels = facts.channels,
-                           .size = facts.size,
-                           .hidden = config.model.hidden,
-                           .classes = facts.classes,
-                           .label_smoothing = config.train.label_smoothing};
+std::unique_ptr<models::Model> build_mlp(const config::Config& config, const DataFacts& facts) {
+  return std::make_unique<models::Mlp>(
+      models::MlpConfig{.channels = facts.channels,
+                        .size = facts.size,
+                        .hidden = config.model.hidden,
+                        .classes = facts.classes,
+                        .label_smoothing = config.train.label_smoothing});
 }
+
+struct Builder {
+  std::string_view kind;
+  std::unique_ptr<models::Model> (*build)(const config::Config&, const DataFacts&);
+};
+constexpr Builder builders[] = {{"gpt", build_gpt}, {"cnn", build_cnn}, {"mlp", build_mlp}};
 
 }  // namespace
 
 std::unique_ptr<models::Model> build_model(const config::Config& config, const DataFacts& facts) {
-  const std::string& kind = config.model.kind;
-  const bool wants_tokens = kind == "gpt";
-  if (wants_tokens != (facts.unit == "tokens")) {
-    detail::invalid("build_model", "model.kind is ", kind, ", which needs ",
-                    wants_tokens ? "tokens (data.kind text or shards)" : "images",
+  const config::ModelKind& kind = config::model_kind(config);
+  if (kind.unit != facts.unit) {
+    detail::invalid("build_model", "model.kind is ", kind.name, ", which needs ",
+                    kind.unit == "tokens" ? "tokens (data.kind text or shards)" : "images",
                     "; data.kind is ", config.data.kind);
   }
-  const auto described = wants_tokens    ? gpt_config(config, facts)
-                         : kind == "cnn" ? cnn_config(config, facts)
-                                         : mlp_config(config, facts);
+  const auto* builder = std::ranges::find(builders, kind.name, &Builder::kind);
+  if (builder == std::end(builders)) {
+    detail::invalid("build_model", "nothing builds a model of the kind ", kind.name);
+  }
   try {
-    return models::make_model(described);
+    return builder->build(config, facts);
   } catch (const c10::Error& error) {  // its own text comes with a trace of the stack
-    detail::invalid("build_model", "a ", kind,
+    detail::invalid("build_model", "a ", kind.name,
                     " of this size cannot be made; choose a smaller [model]. ",
                     "LibTorch says: ", error.what_without_backtrace());
   }

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "trainer/config/config.h"
-#include "trainer/models/make_model.h"
+#include "trainer/models/model.h"
 #include "trainer/train/data_source.h"
 
 namespace normball::trainer::train {

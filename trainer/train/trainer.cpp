@@ -176,14 +176,9 @@ void Trainer::sample_now() {
 
 void Trainer::save() {
   recorder_->sync();
-  const data::DataCursor cursor = data_->cursor();
-  run::CheckpointState state{.step = step_,
-                             .cursor = {{"epoch", cursor.epoch},
-                                        {"position", cursor.position},
-                                        {"items", cursor.items},
-                                        {"seed", static_cast<std::int64_t>(cursor.seed)},
-                                        {"optimizer_steps", optimizer_->steps_taken()}},
-                             .notes = facts_};
+  run::CheckpointState state{
+      .step = step_, .cursor = data::entries_of(data_->cursor()), .notes = facts_};
+  state.cursor["optimizer_steps"] = optimizer_->steps_taken();
   state.notes["seconds"] = number_text(recorder_->seconds());
   if (learning_.first_loss()) state.notes["first_loss"] = number_text(*learning_.first_loss());
   set_metric(state, evaluation_);
@@ -245,12 +240,7 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   load_tensors(checkpoint.model, model_state(*model_), "the model");
   load_tensors(checkpoint.optimizer, optimizer_->state(), "the optimizer");
   optimizer_->set_steps_taken(state.cursor.at("optimizer_steps"));
-  if (only_batch_.empty()) {
-    data_->seek({.seed = static_cast<std::uint64_t>(state.cursor.at("seed")),
-                 .epoch = state.cursor.at("epoch"),
-                 .position = state.cursor.at("position"),
-                 .items = state.cursor.at("items")});
-  }
+  if (only_batch_.empty()) data_->seek(data::cursor_of(state.cursor));
   step_ = state.step;
   resumed_at_ = state.step;
   last_checkpoint_ = checkpoint.path;

@@ -55,7 +55,7 @@ TEST(TokenShardTest, WrongHeadersAreNamed) {
 TEST(TokenShardTest, TokensOutsideTheVocabularyAreFound) {
   std::vector<Token> tokens(200'000, 7);
   tokens[150'001] = 300;
-  const Bytes data = parse_shard(bytes_of(shard_file(tokens)), "test.bin");
+  const trainer::files::Bytes data = parse_shard(bytes_of(shard_file(tokens)), "test.bin");
   check_tokens(data, 301, "test.bin");
   expect_data_error([&] { check_tokens(data, 300, "test.bin"); },
                     {"test.bin", "token 150001 is 300", "vocabulary of 300"});
@@ -136,7 +136,7 @@ TEST(TokenShardTest, FilesBeyondTwoGibibytesWork) {
 TEST(TokenDataTest, ReadsAcrossPiecesOfBothWidths) {
   TokenData data;
   data.append(bytes_of({0, 1, 2}), TokenData::Width::One);
-  data.append(Bytes::own(range(3, 4)), TokenData::Width::Two);
+  data.append(trainer::files::Bytes::own(range(3, 4)), TokenData::Width::Two);
   data.append({}, TokenData::Width::Two);
   data.append(bytes_of({7, 8}), TokenData::Width::One);
   ASSERT_EQ(data.size(), 9);

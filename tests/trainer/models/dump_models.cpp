@@ -10,8 +10,10 @@
 #include <string>
 
 #include "balls.h"
+#include "trainer/models/cnn.h"
+#include "trainer/models/gpt.h"
 #include "trainer/models/initialization.h"
-#include "trainer/models/make_model.h"
+#include "trainer/models/mlp.h"
 
 namespace {
 

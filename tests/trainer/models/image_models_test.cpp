@@ -3,8 +3,9 @@
 
 #include "balls.h"
 #include "testing.h"
+#include "trainer/models/cnn.h"
 #include "trainer/models/initialization.h"
-#include "trainer/models/make_model.h"
+#include "trainer/models/mlp.h"
 
 namespace normball::trainer::models {
 namespace {
@@ -190,7 +191,7 @@ TEST(CnnTest, RefusesWhatItCannotDo) {
 TEST(MlpTest, IsWhatItsFormulaSays) {
   torch::manual_seed(7);
   const MlpConfig config = {.hidden = {20, 12}};
-  const auto model = make_model(config);
+  const auto model = std::make_unique<Mlp>(config);
   Random random(4);
   initialize_on_spheres(*model, layers_of(*model, kBalls), random);
   const Batch batch = random_batch(config, 5);

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "fuzz/mutate.h"
 #include "normball/random.h"
 #include "testing.h"
 #include "tests/trainer/run_testing.h"
@@ -151,10 +152,7 @@ TEST(Metrics, MutatedFilesAreReadOrRefused) {
   for (int step = 0; step < 5; ++step) good += to_json(line_at(step)) + "\n";
   Random random(9);
   for (int i = 0; i < testing::mutations(3000); ++i) {
-    std::string text = good.substr(0, random.below(good.size()) + 1);
-    for (auto n = random.below(4); n > 0; --n) {
-      text[random.below(text.size())] = static_cast<char>(random.below(256));
-    }
+    const std::string text = fuzz::mutated(good, good, random);
     write(scratch / "m.jsonl", text);
     try {
       EXPECT_LE(read_metrics(scratch / "m.jsonl").lines.size(), text.size() / 10);

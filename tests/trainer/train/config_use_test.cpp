@@ -14,7 +14,9 @@
 #include "tests/trainer/data/data_samples.h"
 #include "tests/trainer/run_testing.h"
 #include "trainer/config/config_keys.h"
+#include "trainer/config/kinds.h"
 #include "trainer/data/token_data.h"
+#include "trainer/train/model_builder.h"
 #include "trainer/train/trainer.h"
 
 namespace normball::trainer::train {
@@ -360,6 +362,26 @@ TEST_F(ConfigUse, WhereWeightsStartOnSpheresToo) {
 TEST_F(ConfigUse, WhatTheTableCallsUnusedIsRefusedForEveryModelDataAndMethod) {
   for (const auto& [model, data] : kinds_of_data) {
     for (const auto& method : methods()) expect_refusals({model, data, method});
+  }
+}
+
+// The table of kinds against what opens the data and builds the models.
+TEST_F(ConfigUse, EveryKindIsOpenedAndBuiltWhereItsUnitFits) {
+  for (const auto& model : config::model_kinds()) {
+    for (const auto& data : config::data_kinds()) {
+      SCOPED_TRACE(std::string(model.name) + " on " + std::string(data.name));
+      config::Config config;
+      const Kinds kinds{std::string(model.name), std::string(data.name), "adam"};
+      for (const auto& setting : settings_of(kinds)) config::apply_setting(config, setting);
+      const auto source = open_data(config);
+      EXPECT_EQ(source->facts().unit, data.unit);
+      if (model.unit == data.unit) {
+        EXPECT_FALSE(build_model(config, source->facts())->parameters().empty());
+      } else {
+        testing::expect_invalid([&] { build_model(config, source->facts()); },
+                                {"[build_model]", kinds.model, kinds.data});
+      }
+    }
   }
 }
 

@@ -5,14 +5,14 @@
 #include <limits>
 
 #include "testing.h"
-#include "trainer/models/make_model.h"
+#include "trainer/models/mlp.h"
 
 namespace normball::trainer::train {
 namespace {
 
 std::unique_ptr<models::Model> model_with(float largest) {
-  auto model =
-      models::make_model(models::MlpConfig{.channels = 1, .size = 4, .hidden = {3}, .classes = 2});
+  auto model = std::make_unique<models::Mlp>(
+      models::MlpConfig{.channels = 1, .size = 4, .hidden = {3}, .classes = 2});
   Random random(3);
   model->initialize(random);
   const torch::NoGradGuard no_grad;

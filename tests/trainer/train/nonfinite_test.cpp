@@ -7,7 +7,8 @@
 
 #include "testing.h"
 #include "trainer/config/config_method.h"
-#include "trainer/models/make_model.h"
+#include "trainer/models/cnn.h"
+#include "trainer/models/gpt.h"
 #include "trainer/optim/training_optimizer.h"
 #include "trainer/train/model_state.h"
 
@@ -22,10 +23,11 @@ int injections() {
 std::unique_ptr<models::Model> small_model(const std::string& kind) {
   std::unique_ptr<models::Model> model;
   if (kind == "gpt") {
-    model = models::make_model(
+    model = std::make_unique<models::Gpt>(
         models::GptConfig{.vocabulary = 40, .layers = 2, .heads = 2, .width = 16, .context = 8});
   } else {
-    model = models::make_model(models::CnnConfig{.channels = 1, .size = 12, .width = 0.05});
+    model =
+        std::make_unique<models::Cnn>(models::CnnConfig{.channels = 1, .size = 12, .width = 0.05});
   }
   Random random(3);
   model->initialize(random);

@@ -3,15 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-namespace normball::trainer::data {
+namespace normball::trainer::files {
 
 class Bytes {
  public:
@@ -25,8 +25,8 @@ class Bytes {
             {reinterpret_cast<const std::uint8_t*>(owner->data()), owner->size() * sizeof(T)}};
   }
 
-  // Throws DataError unless the path names a regular file that can be read.
-  static Bytes map(const std::string& path);
+  // Throws FileError unless the path names a regular file that can be read.
+  static Bytes map(const std::filesystem::path& path);
 
   std::span<const std::uint8_t> span() const { return view_; }
   std::string_view text() const {
@@ -47,7 +47,4 @@ class Bytes {
   std::span<const std::uint8_t> view_;
 };
 
-// A small file that is read whole; larger than the limit is an error.
-Bytes read_small_file(const std::string& path, size_t limit);
-
-}  // namespace normball::trainer::data
+}  // namespace normball::trainer::files
