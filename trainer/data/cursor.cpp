@@ -21,29 +21,29 @@ nlohmann::json to_json(const DataCursor& cursor) {
 }
 
 DataCursor cursor_from_json(const nlohmann::json& json) {
-  if (!json.is_object()) detail::invalid(where, "must be a JSON object");
+  if (!json.is_object()) throw_invalid(where, "must be a JSON object");
   const auto count = [&](const char* key) {
     const auto found = json.find(key);
     if (found == json.end() || !found->is_number_integer() ||
         (found->is_number_unsigned() &&
          found->get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) ||
         found->get<std::int64_t>() < 0) {
-      detail::invalid(where, "'", key, "' must be a whole number of at least 0");
+      throw_invalid(where, "'", key, "' must be a whole number of at least 0");
     }
     return found->get<std::int64_t>();
   };
   const auto seed = json.find("seed");
   if (seed == json.end() || !seed->is_number_unsigned()) {
-    detail::invalid(where, "'seed' must be a whole number of at least 0");
+    throw_invalid(where, "'seed' must be a whole number of at least 0");
   }
   if (json.size() != 4) {
-    detail::invalid(where, "has ", json.size(), " keys; it has seed, epoch, position and items");
+    throw_invalid(where, "has ", json.size(), " keys; it has seed, epoch, position and items");
   }
   const DataCursor cursor{seed->get<std::uint64_t>(), count("epoch"), count("position"),
                           count("items")};
   if (cursor.position > cursor.items) {
-    detail::invalid(where, "'position' is ", cursor.position, ", beyond the ", cursor.items,
-                    " items");
+    throw_invalid(where, "'position' is ", cursor.position, ", beyond the ", cursor.items,
+                  " items");
   }
   return cursor;
 }
@@ -60,8 +60,8 @@ Random random_for(std::uint64_t seed, Purpose purpose, std::int64_t a, std::int6
 std::vector<std::uint32_t> shuffled_order(std::uint64_t seed, std::int64_t epoch,
                                           std::int64_t items) {
   if (items < 0 || items > std::int64_t{std::numeric_limits<std::uint32_t>::max()}) {
-    detail::invalid("shuffled_order", "at most 2^32 - 1 items can be shuffled, got ", items,
-                    "; use a longer sequence length");
+    throw_invalid("shuffled_order", "at most 2^32 - 1 items can be shuffled, got ", items,
+                  "; use a longer sequence length");
   }
   std::vector<std::uint32_t> order(static_cast<size_t>(items));
   std::iota(order.begin(), order.end(), 0u);
@@ -73,12 +73,12 @@ std::vector<std::uint32_t> shuffled_order(std::uint64_t seed, std::int64_t epoch
 void attach(DataCursor& cursor, std::int64_t items) {
   if (cursor.items == 0 && cursor.epoch == 0 && cursor.position == 0) cursor.items = items;
   if (cursor.items != items) {
-    detail::invalid(where, "belongs to data of ", cursor.items, " items, but these are ", items,
-                    "; resume with the same data and sequence length");
+    throw_invalid(where, "belongs to data of ", cursor.items, " items, but these are ", items,
+                  "; resume with the same data and sequence length");
   }
   if (cursor.epoch < 0 || cursor.position < 0 || cursor.position > items) {
-    detail::invalid(where, "stands at epoch ", cursor.epoch, ", position ", cursor.position,
-                    ", which is outside the ", items, " items");
+    throw_invalid(where, "stands at epoch ", cursor.epoch, ", position ", cursor.position,
+                  ", which is outside the ", items, " items");
   }
 }
 

@@ -75,7 +75,7 @@ Flip parse_flip(std::string_view text) {
   }
   std::array<std::string_view, flips.size()> names{};
   std::ranges::transform(flips, names.begin(), [](const auto& pair) { return pair.first; });
-  detail::invalid("parse_flip", unknown_name("flip", text, names));
+  throw_invalid("parse_flip", unknown_name("flip", text, names));
 }
 
 std::string to_text(Flip flip) { return std::string(flips[static_cast<size_t>(flip)].first); }
@@ -83,12 +83,12 @@ std::string to_text(Flip flip) { return std::string(flips[static_cast<size_t>(fl
 PixelTable::PixelTable(const ImageSet& images, const ChannelStatistics& statistics) {
   const auto channels = static_cast<size_t>(images.channels);
   if (statistics.mean.size() != channels || statistics.std.size() != channels) {
-    detail::invalid("PixelTable", "mean and std must have ", channels, " channels, got ",
-                    statistics.mean.size(), " and ", statistics.std.size());
+    throw_invalid("PixelTable", "mean and std must have ", channels, " channels, got ",
+                  statistics.mean.size(), " and ", statistics.std.size());
   }
   tables_.resize(channels);
   for (size_t c = 0; c < channels; ++c) {
-    detail::require_positive("PixelTable", "std", statistics.std[c]);
+    require_positive("PixelTable", "std", statistics.std[c]);
     for (size_t v = 0; v < 256; ++v) {
       tables_[c][v] = (static_cast<float>(v) / 255 - statistics.mean[c]) / statistics.std[c];
     }
@@ -100,15 +100,15 @@ ImageLoader::ImageLoader(ImageSet images, ImageLoaderOptions options, DataCursor
       options_(std::move(options)),
       table_(images_, options_.normalization),
       cursor_(cursor) {
-  if (options_.batch < 1) detail::invalid(where, "batch must be at least 1, got ", options_.batch);
+  if (options_.batch < 1) throw_invalid(where, "batch must be at least 1, got ", options_.batch);
   if (images_.count == 0 || (options_.drop_last && options_.batch > images_.count)) {
-    detail::invalid(where, "a batch of ", options_.batch, " is more than the ", images_.count,
-                    " images there are");
+    throw_invalid(where, "a batch of ", options_.batch, " is more than the ", images_.count,
+                  " images there are");
   }
   const std::int64_t room = std::min(images_.height, images_.width) - 1;
   if (options_.augmentation.translate < 0 || options_.augmentation.translate > room) {
-    detail::invalid(where, "translate must be 0 to ", room, ", got ",
-                    options_.augmentation.translate);
+    throw_invalid(where, "translate must be 0 to ", room, ", got ",
+                  options_.augmentation.translate);
   }
   attach(cursor_, images_.count);
   start_epoch();
@@ -150,8 +150,8 @@ void ImageLoader::next(ImageBatch& batch) {
 void image_range(const ImageSet& images, const PixelTable& table, std::int64_t first,
                  std::int64_t count, ImageBatch& batch) {
   if (first < 0 || count < 0 || count > images.count - first) {
-    detail::invalid("image_range", "images ", first, " to ", first + count, " of ", images.count,
-                    " asked for");
+    throw_invalid("image_range", "images ", first, " to ", first + count, " of ", images.count,
+                  " asked for");
   }
   resize(images, count, batch);
   for (std::int64_t i = 0; i < count; ++i) {

@@ -21,10 +21,10 @@ size_t place_to_cut(const Bytes& text, size_t position, const Tokenizer& tokeniz
 TextSplit split_text(const std::vector<std::string>& paths, const Tokenizer& tokenizer,
                      double validation_share) {
   if (!(validation_share >= 0 && validation_share < 1)) {
-    detail::invalid("split_text", "the share for validation must be at least 0 and below 1, got ",
-                    validation_share);
+    throw_invalid("split_text", "the share for validation must be at least 0 and below 1, got ",
+                  validation_share);
   }
-  if (paths.empty()) detail::invalid("split_text", "no text file named");
+  if (paths.empty()) throw_invalid("split_text", "no text file named");
   std::vector<Bytes> texts;
   size_t size = 0;
   for (const auto& path : paths) {

@@ -8,8 +8,8 @@ namespace {
 ModelConfig gpt_config(const run::Config& config, const DataFacts& facts) {
   const auto& from = config.model;
   if (from.vocab < facts.vocabulary) {
-    detail::invalid("build_model", "model.vocab is ", from.vocab, " but the data has tokens up to ",
-                    facts.vocabulary - 1, "; set model.vocab=", facts.vocabulary, " or more");
+    throw_invalid("build_model", "model.vocab is ", from.vocab, " but the data has tokens up to ",
+                  facts.vocabulary - 1, "; set model.vocab=", facts.vocabulary, " or more");
   }
   return GptConfig{.vocabulary = from.vocab,
                    .layers = from.layers,
@@ -44,9 +44,9 @@ std::unique_ptr<Model> build_model(const run::Config& config, const DataFacts& f
   const std::string& kind = config.model.kind;
   const bool wants_tokens = kind == "gpt";
   if (wants_tokens != (facts.unit == "tokens")) {
-    detail::invalid("build_model", "model.kind is ", kind, ", which needs ",
-                    wants_tokens ? "tokens (data.kind text or shards)" : "images",
-                    "; data.kind is ", config.data.kind);
+    throw_invalid("build_model", "model.kind is ", kind, ", which needs ",
+                  wants_tokens ? "tokens (data.kind text or shards)" : "images", "; data.kind is ",
+                  config.data.kind);
   }
   const auto described = wants_tokens    ? gpt_config(config, facts)
                          : kind == "cnn" ? cnn_config(config, facts)
@@ -54,9 +54,9 @@ std::unique_ptr<Model> build_model(const run::Config& config, const DataFacts& f
   try {
     return make_model(described);
   } catch (const c10::Error& error) {  // its own text comes with a trace of the stack
-    detail::invalid("build_model", "a ", kind,
-                    " of this size cannot be made; choose a smaller [model]. ",
-                    "LibTorch says: ", error.what_without_backtrace());
+    throw_invalid("build_model", "a ", kind,
+                  " of this size cannot be made; choose a smaller [model]. ",
+                  "LibTorch says: ", error.what_without_backtrace());
   }
 }
 
