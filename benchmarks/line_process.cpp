@@ -16,7 +16,7 @@ namespace normball::benchmarks {
 LineProcess::LineProcess(std::vector<std::string> command) : name_(command.at(0)) {
   int to_child[2], from_child[2];
   if (::pipe2(to_child, O_CLOEXEC) != 0 || ::pipe2(from_child, O_CLOEXEC) != 0) {
-    detail::invalid("LineProcess", "no pipe: ", std::strerror(errno));
+    throw_invalid("LineProcess", "no pipe: ", std::strerror(errno));
   }
   std::signal(SIGPIPE, SIG_IGN);  // a child that ended is seen by its missing answer
   posix_spawn_file_actions_t actions;
@@ -36,7 +36,7 @@ LineProcess::LineProcess(std::vector<std::string> command) : name_(command.at(0)
     process_ = 0;
     std::fclose(input_);
     std::fclose(output_);
-    detail::invalid("LineProcess", "cannot start '", name_, "': ", std::strerror(error));
+    throw_invalid("LineProcess", "cannot start '", name_, "': ", std::strerror(error));
   }
 }
 
@@ -54,7 +54,7 @@ std::string LineProcess::ask(const std::string& line) {
   const ssize_t length = ::getline(&answer, &capacity, output_);
   std::string text(answer, length > 0 ? static_cast<size_t>(length) - 1 : 0);
   std::free(answer);
-  if (length <= 0) detail::invalid("LineProcess", "'", name_, "' ended without an answer");
+  if (length <= 0) throw_invalid("LineProcess", "'", name_, "' ended without an answer");
   return text;
 }
 

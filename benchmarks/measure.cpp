@@ -222,8 +222,8 @@ std::pair<Index, Index> parse_shape(std::string_view text) {
     const auto& part = parts[i];
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), sides[i]);
     if (error != std::errc() || end != part.data() + part.size() || sides[i] < 1) {
-      detail::invalid("parse_shape", "a shape is <rows>x<cols>, for example 768x3072, got '", text,
-                      "'");
+      throw_invalid("parse_shape", "a shape is <rows>x<cols>, for example 768x3072, got '", text,
+                    "'");
     }
   }
   return {sides[0], sides[1]};
@@ -240,8 +240,8 @@ void require_memory_for(std::string_view shape) {
   constexpr double gibibyte = 1 << 30;
   std::ostringstream text;
   text << std::setprecision(3) << needed / gibibyte << " GiB, and " << free / gibibyte;
-  detail::invalid("bench", "an LMO of ", shape, " takes ", text.str(),
-                  " GiB are free; take a smaller shape");
+  throw_invalid("bench", "an LMO of ", shape, " takes ", text.str(),
+                " GiB are free; take a smaller shape");
 }
 
 }  // namespace normball::benchmarks

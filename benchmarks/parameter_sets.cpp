@@ -91,7 +91,7 @@ const ParameterSet& parameter_set(std::string_view name) {
   std::vector<std::string_view> names(all.size());
   std::ranges::transform(all, names.begin(),
                          [](const auto& set) { return std::string_view(set.name); });
-  detail::invalid("parameter_set", unknown_name("parameter set", name, names));
+  throw_invalid("parameter_set", unknown_name("parameter set", name, names));
 }
 
 }  // namespace normball::benchmarks

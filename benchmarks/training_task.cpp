@@ -61,7 +61,7 @@ Case case_named(std::string_view name) {
   if (name == "gpt-bytes") return gpt_case(256, 8);
   if (name == "gpt-50304") return gpt_case(50304, 4);
   if (name == "cnn") return cnn_case();
-  detail::invalid("bench train", unknown_name("case", name, TrainingTask::cases()));
+  throw_invalid("bench train", unknown_name("case", name, TrainingTask::cases()));
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ TrainingTask::Seconds TrainingTask::run() {
     model_->zero_grad();
     const auto outcome = model_->forward(batch);
     if (!std::isfinite(outcome.loss.item<double>())) {
-      detail::invalid("bench train", "the loss is not finite");
+      throw_invalid("bench train", "the loss is not finite");
     }
     outcome.loss.backward();
   });

@@ -173,9 +173,8 @@ void serve_requests(int threads) {
       }
       std::cout << once([&] { step->run(); }) << std::endl;
     } else {
-      detail::invalid("bench",
-                      "a request is 'lmo <rows>x<cols> [solver]', 'step <model> [solver]' ",
-                      "or 'limits', got '", line, "'");
+      throw_invalid("bench", "a request is 'lmo <rows>x<cols> [solver]', 'step <model> [solver]' ",
+                    "or 'limits', got '", line, "'");
     }
   }
 }

@@ -116,9 +116,9 @@ json measure(const std::string& name, const Options& options, Table& table) {
 
 void compare(Options options) {
   if (!options.alone && !std::filesystem::exists(options.peer)) {
-    detail::invalid("bench train", "no '", options.peer,
-                    "' here; start from the source directory, name it with --peer, or leave "
-                    "PyTorch out with --alone");
+    throw_invalid("bench train", "no '", options.peer,
+                  "' here; start from the source directory, name it with --peer, or leave "
+                  "PyTorch out with --alone");
   }
   OutputFile file("bench train", options.json_file);
   std::cout << machine_head() << '\n';

@@ -91,10 +91,10 @@ void require_no_longer_runs(const std::vector<Cell>& cells, const Options& optio
     const auto lines = trainer::run::read_metrics(run / "metrics.jsonl").lines;
     if (lines.empty() || lines.back().step <= options.steps) continue;
     throw CLI::ValidationError(
-        "--steps", detail::message("demo", run.string(), " has taken ", lines.back().step,
-                                   " steps, more than the ", options.steps,
-                                   " asked for; ask for as many, or name another directory with "
-                                   "--into"));
+        "--steps", error_message("demo", run.string(), " has taken ", lines.back().step,
+                                 " steps, more than the ", options.steps,
+                                 " asked for; ask for as many, or name another directory with "
+                                 "--into"));
   }
 }
 

@@ -21,7 +21,7 @@ OutputFile::OutputFile(std::string_view command, std::string path)
     : command_(command), path_(std::move(path)) {
   if (path_.empty()) return;
   if (path_ == "-") {
-    throw CLI::ValidationError(detail::message(
+    throw CLI::ValidationError(error_message(
         command_, "'-' is no file: what is printed goes to standard output; name a file"));
   }
   std::error_code ignored;
@@ -62,7 +62,7 @@ void require_two_files(std::string_view command, const std::string& first,
                                 fs::weakly_canonical(fs::absolute(second), ignored);
   if (!same || (there && !fs::is_regular_file(first, ignored))) return;
   throw CLI::ValidationError(
-      detail::message(command, first, " and ", second, " are one file; name two"));
+      error_message(command, first, " and ", second, " are one file; name two"));
 }
 
 }  // namespace normball::cli

@@ -101,9 +101,9 @@ void refuse_file_of_run(const std::string& out, const std::vector<std::string>& 
   std::error_code ignored;
   const fs::path target = fs::weakly_canonical(fs::absolute(out), ignored);
   const auto refuse = [&](const fs::path& file) {
-    throw CLI::ValidationError(detail::message("report", "--out ", out, " is ", file.string(),
-                                               ", a file of a run that is read; name a page of "
-                                               "its own, e.g. report.html"));
+    throw CLI::ValidationError(error_message("report", "--out ", out, " is ", file.string(),
+                                             ", a file of a run that is read; name a page of "
+                                             "its own, e.g. report.html"));
   };
   for (const auto& directory : directories) {
     const fs::path run = fs::weakly_canonical(fs::absolute(directory), ignored);

@@ -24,7 +24,7 @@ pid_t start(const Job& job) {
   words.push_back(nullptr);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
-  if (child < 0) detail::invalid("run", "no new process: ", std::strerror(errno));
+  if (child < 0) throw_invalid("run", "no new process: ", std::strerror(errno));
   if (child > 0) return child;
   // Only what may follow a fork in a program with threads.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -76,7 +76,7 @@ void run_side_by_side(const std::vector<Job>& jobs, int at_once,
     running.erase(found);
     done(++ended);
   }
-  if (!failed.empty()) throw std::runtime_error(detail::message("run", failed));
+  if (!failed.empty()) throw std::runtime_error(error_message("run", failed));
 }
 
 }  // namespace normball::cli

@@ -86,7 +86,7 @@ void train(TrainCommand command) {
   if (!result.finished) std::cout << "go on with: --resume\n";
   std::cout << std::flush;  // before a closed pipe ends the process
   if (result.verdict.diverged) {
-    throw std::runtime_error(detail::message("train", "the run diverged: ", result.verdict.text));
+    throw std::runtime_error(error_message("train", "the run diverged: ", result.verdict.text));
   }
   if (!result.verdict.text.empty()) std::cerr << "warning: " << result.verdict.text << '\n';
 }
@@ -94,7 +94,7 @@ void train(TrainCommand command) {
 void evaluate(const StoredCommand& command) {
   const auto stored = trainer::train::open_run(command.path, command.settings);
   if (stored.data->evaluation_batches() == 0) {
-    detail::invalid("eval", "the data has no validation part; see data.validation");
+    throw_invalid("eval", "the data has no validation part; see data.validation");
   }
   if (!stored.same_validation_data) {
     std::cerr << "note: the validation data is not what the run had; results do not compare\n";

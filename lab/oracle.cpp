@@ -9,7 +9,7 @@ namespace normball::lab {
 
 GaussianOracle::GaussianOracle(size_t size, double sigma)
     : sigma_(sigma), each_(sigma / std::sqrt(static_cast<double>(size))) {
-  detail::require_positive("GaussianOracle", "sigma", sigma);
+  require_positive("GaussianOracle", "sigma", sigma);
 }
 
 void GaussianOracle::perturb(const Point&, Random& random, Point& g) const {
@@ -19,9 +19,9 @@ void GaussianOracle::perturb(const Point&, Random& random, Point& g) const {
 SampledOracle::SampledOracle(const Problem& problem, Index batch)
     : problem_(problem), batch_(batch) {
   if (problem.terms() == 0) {
-    detail::invalid("SampledOracle", "'", problem.name(), "' is not a finite sum");
+    throw_invalid("SampledOracle", "'", problem.name(), "' is not a finite sum");
   }
-  if (batch < 1) detail::invalid("SampledOracle", "batch must be positive, got ", batch);
+  if (batch < 1) throw_invalid("SampledOracle", "batch must be positive, got ", batch);
 }
 
 void SampledOracle::perturb(const Point& x, Random& random, Point& g) const {

@@ -54,7 +54,7 @@ std::pair<double, std::vector<double>> best_steepest(const Problem& problem, dou
 Picture race(const Problem& problem, int steps) {
   const auto s = problem.smoothness();
   if (!s) {
-    detail::invalid("lab", "'", problem.name(), "' has no constants (L0, L1) to choose steps from");
+    throw_invalid("lab", "'", problem.name(), "' has no constants (L0, L1) to choose steps from");
   }
   const double rho = s->l0 / s->l1, gamma = 1 / (2 * s->l0), lr = gamma * rho;
   const Point start = far_start(problem, *s);

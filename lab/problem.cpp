@@ -102,7 +102,7 @@ std::span<const ProblemInfo> problems() { return registry; }
 ProblemPtr make_problem(std::string_view name, const Space& space) {
   const auto found = std::ranges::find(registry, name, &ProblemInfo::name);
   if (found == registry.end()) {
-    detail::invalid("lab", unknown_name("problem", name, registry_names));
+    throw_invalid("lab", unknown_name("problem", name, registry_names));
   }
   return found->make(space);
 }

@@ -8,18 +8,18 @@ namespace normball::lab {
 
 RateFit fit_rate(std::vector<double> horizons, const std::vector<std::vector<double>>& samples) {
   if (horizons.size() < 2 || samples.size() != horizons.size()) {
-    detail::invalid("fit_rate", "needs samples at two horizons or more, got ", horizons.size(),
-                    " horizons and samples at ", samples.size());
+    throw_invalid("fit_rate", "needs samples at two horizons or more, got ", horizons.size(),
+                  " horizons and samples at ", samples.size());
   }
   RateFit fit{.horizons = std::move(horizons)};
   const size_t count = fit.horizons.size();
   for (const auto& sample : samples) {
-    if (sample.size() < 2) detail::invalid("fit_rate", "needs two seeds or more at each horizon");
+    if (sample.size() < 2) throw_invalid("fit_rate", "needs two seeds or more at each horizon");
     const auto n = static_cast<double>(sample.size());
     double mean = 0, variance = 0;
     for (const double value : sample) mean += value / n;
     for (const double value : sample) variance += (value - mean) * (value - mean) / (n - 1);
-    if (!(mean > 0)) detail::invalid("fit_rate", "means must be positive, got ", mean);
+    if (!(mean > 0)) throw_invalid("fit_rate", "means must be positive, got ", mean);
     fit.means.push_back(mean);
     fit.errors.push_back(std::sqrt(variance / n));
   }

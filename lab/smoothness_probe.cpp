@@ -48,7 +48,7 @@ SmoothnessFit upper_envelope(std::span<const SmoothnessPair> pairs) {
     weights += 1 / pair.ratio;
     weighted += pair.dual_norm / pair.ratio;
   }
-  if (used.empty()) detail::invalid("upper_envelope", "there is no pair with a positive ratio");
+  if (used.empty()) throw_invalid("upper_envelope", "there is no pair with a positive ratio");
   const double center = weighted / weights;  // minimize l0 + l1 center over the lines above all
 
   // For a given l1 the best l0 is max(0, max b − l1 a): convex and piecewise linear in l1.
@@ -71,8 +71,8 @@ SmoothnessFit upper_envelope(std::span<const SmoothnessPair> pairs) {
 }
 
 Suggestion suggest(const SmoothnessFit& fit, double margin) {
-  detail::require_positive("suggest", "margin", margin);
-  if (!(fit.l0 + fit.l1 > 0)) detail::invalid("suggest", "l0 and l1 are both 0");
+  require_positive("suggest", "margin", margin);
+  if (!(fit.l0 + fit.l1 > 0)) throw_invalid("suggest", "l0 and l1 are both 0");
   if (fit.l1 == 0) {
     const double gamma = 1 / (margin * fit.l0);
     return {std::numeric_limits<double>::infinity(), gamma, gamma};
@@ -88,15 +88,15 @@ SmoothnessProbe::SmoothnessProbe(std::vector<Layer> layers, Combination combinat
 
 std::vector<MatrixView<double>> SmoothnessProbe::views(Buffers& buffers) const {
   if (buffers.size() != norm_.layers().size()) {
-    detail::invalid("SmoothnessProbe", "got ", buffers.size(), " layers, expected ",
-                    norm_.layers().size());
+    throw_invalid("SmoothnessProbe", "got ", buffers.size(), " layers, expected ",
+                  norm_.layers().size());
   }
   std::vector<MatrixView<double>> result;
   for (size_t l = 0; l < buffers.size(); ++l) {
     const auto& [name, shape, norm, radius] = norm_.layers()[l];
     if (buffers[l].size() != static_cast<size_t>(shape.size())) {
-      detail::invalid("SmoothnessProbe", "layer '", name, "' has ", buffers[l].size(),
-                      " entries, expected ", shape.size());
+      throw_invalid("SmoothnessProbe", "layer '", name, "' has ", buffers[l].size(),
+                    " entries, expected ", shape.size());
     }
     result.emplace_back(buffers[l].data(), shape.rows, shape.cols);
   }
@@ -133,7 +133,7 @@ void SmoothnessProbe::forget_last() { last_x_.clear(); }
 
 void SmoothnessProbe::explore(Views x, const GradientAt& gradient_at, double distance,
                               int directions, std::uint64_t seed) {
-  detail::require_positive("SmoothnessProbe::explore", "distance", distance);
+  require_positive("SmoothnessProbe::explore", "distance", distance);
   constexpr int climbs = 8;
   const Buffers center = copy_of<double>(x);
   Buffers gradient = zeros(norm_.layers()), moved = gradient, change = gradient, u = gradient;

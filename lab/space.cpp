@@ -45,7 +45,7 @@ Space::Space(std::string name, std::vector<Layer> layers)
     validate(layer);
     norms_.push_back(resolve(layer.norm, layer.shape));
     if (norms_.back().geometry == Geometry::Oracle) {
-      detail::invalid("Space", "the constants of a custom norm are not known to the lab");
+      throw_invalid("Space", "the constants of a custom norm are not known to the lab");
     }
     offsets_.push_back(size_);
     size_ += static_cast<size_t>(layer.shape.size());
@@ -63,8 +63,7 @@ std::vector<MatrixView<double>> Space::views(Point& x) const {
 double Space::norm(const Point& x) const {
   double largest = 0;
   for (size_t l = 0; l < layers_.size(); ++l) {
-    const double n =
-        detail::norm<double>(norms_[l], view(x, offsets_[l], layers_[l].shape), scratch());
+    const double n = norm_of<double>(norms_[l], view(x, offsets_[l], layers_[l].shape), scratch());
     largest = std::max(largest, n / layers_[l].radius);
   }
   return largest;
@@ -74,7 +73,7 @@ double Space::dual_norm(const Point& d) const {
   double sum = 0;
   for (size_t l = 0; l < layers_.size(); ++l) {
     sum += layers_[l].radius *
-           detail::dual_norm<double>(norms_[l], view(d, offsets_[l], layers_[l].shape), scratch());
+           dual_norm_of<double>(norms_[l], view(d, offsets_[l], layers_[l].shape), scratch());
   }
   return sum;
 }
@@ -184,7 +183,7 @@ Space make_space(std::string_view name) {
     if (std::string_view(error.what()).find("unknown norm") == std::string_view::npos) throw;
     std::vector<std::string_view> known(names.begin(), names.end());
     known.insert(known.end(), {"col", "rms"});
-    detail::invalid("lab", unknown_name("norm", name, known));
+    throw_invalid("lab", unknown_name("norm", name, known));
   }
 }
 

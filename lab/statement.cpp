@@ -38,7 +38,7 @@ const Statement& find_statement(const std::vector<Statement>& all, std::string_v
   if (found != all.end()) return *found;
   std::vector<std::string_view> names;
   for (const auto& statement : all) names.push_back(statement.name);
-  detail::invalid("lab", unknown_name("statement", name, names));
+  throw_invalid("lab", unknown_name("statement", name, names));
 }
 
 std::vector<Job> plan(const std::vector<Statement>& all, const Filter& filter) {
@@ -62,9 +62,8 @@ std::vector<Job> plan(const std::vector<Statement>& all, const Filter& filter) {
     }
   }
   if (jobs.empty()) {
-    detail::invalid("lab",
-                    "no statement applies: the problem lacks the constants it needs, or the ",
-                    "statement is about one worst case and takes no norm or problem");
+    throw_invalid("lab", "no statement applies: the problem lacks the constants it needs, or the ",
+                  "statement is about one worst case and takes no norm or problem");
   }
   return jobs;
 }

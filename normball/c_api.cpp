@@ -47,7 +47,7 @@ template <class Body>
 auto with_type(normball_dtype dtype, const Body& body) {
   if (dtype == NORMBALL_F32) return body(static_cast<float*>(nullptr));
   if (dtype == NORMBALL_F64) return body(static_cast<double*>(nullptr));
-  detail::invalid("normball", "dtype must be NORMBALL_F32 or NORMBALL_F64, got ", dtype);
+  throw_invalid("normball", "dtype must be NORMBALL_F32 or NORMBALL_F64, got ", dtype);
 }
 
 // value(matrix view) for a read-only matrix of the given type.
@@ -153,8 +153,8 @@ normball_status normball_get_layer_report(const normball_optimizer* optimizer, s
         [&](const auto& handle) {
           const auto& layers = handle.optimizer.layers();
           if (layer >= layers.size()) {
-            detail::invalid("normball_get_layer_report", "layer must be below ", layers.size(),
-                            ", got ", layer);
+            throw_invalid("normball_get_layer_report", "layer must be below ", layers.size(),
+                          ", got ", layer);
           }
           const LayerReport in = handle.report ? handle.report->layers[layer] : LayerReport{};
           write_struct(normball_layer_report{.name = layers[layer].name.c_str(),
@@ -206,8 +206,8 @@ normball_status normball_state_buffer(normball_optimizer* optimizer, size_t inde
         [&](auto& h) {
           const auto state = h.optimizer.state();
           if (index >= state.size()) {
-            detail::invalid("normball_state_buffer", "index must be below ", state.size(), ", got ",
-                            index);
+            throw_invalid("normball_state_buffer", "index must be below ", state.size(), ", got ",
+                          index);
           }
           if (optimizer->names.empty()) {
             for (const auto& buffer : state) optimizer->names.push_back(buffer.name);

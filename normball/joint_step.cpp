@@ -24,11 +24,11 @@ JointStep join_parts(const Method& method, std::span<const double> pairings,
                      std::span<const double> direction_norms, std::int64_t step,
                      std::span<double> shares) {
   if (pairings.size() != direction_norms.size() || pairings.size() != shares.size()) {
-    detail::invalid("join_parts", "got ", pairings.size(), " pairings, ", direction_norms.size(),
-                    " norms and ", shares.size(), " shares; there must be one of each for a part");
+    throw_invalid("join_parts", "got ", pairings.size(), " pairings, ", direction_norms.size(),
+                  " norms and ", shares.size(), " shares; there must be one of each for a part");
   }
   if (method.constrained && method.combination != Combination::Max && pairings.size() > 1) {
-    detail::invalid("join_parts", "a constrained method joins parts in the maximum norm alone");
+    throw_invalid("join_parts", "a constrained method joins parts in the maximum norm alone");
   }
   const double pairing = combine_duals(method.combination, pairings, shares);
   return decide_step(method, pairing, combine_norms(method.combination, direction_norms), step);

@@ -22,7 +22,7 @@ Method whole_vector(std::string name, StepRule rule, Schedule lr) {
 
 template <class T>
 T need(std::string_view method, std::string_view option, const std::optional<T>& value) {
-  if (!value) detail::invalid("make_method", "'", method, "' needs ", option);
+  if (!value) throw_invalid("make_method", "'", method, "' needs ", option);
   return *value;
 }
 
@@ -98,7 +98,7 @@ constexpr auto registry_names = [] {
 const Entry& find_entry(std::string_view name) {
   const auto found = std::ranges::find(registry, name, &Entry::name);
   if (found == registry.end()) {
-    detail::invalid("make_method", unknown_name("method", name, registry_names));
+    throw_invalid("make_method", unknown_name("method", name, registry_names));
   }
   return *found;
 }
@@ -117,14 +117,14 @@ void require_short_step(std::string_view where, std::string_view method, ShortSt
   const std::string_view name = short_step_names[static_cast<size_t>(form)];
   if (std::ranges::find(allowed, name) != allowed.end()) return;
   if (allowed.empty()) {
-    detail::invalid(where, "the method '", method, "' has no short_step, got '", name,
-                    "'; 'clipped_scion' and 's3cg' have");
+    throw_invalid(where, "the method '", method, "' has no short_step, got '", name,
+                  "'; 'clipped_scion' and 's3cg' have");
   }
   if (method == "s3cg") {
-    detail::invalid(where, "the short_step of 's3cg' is 'norm' or 'diameter', got '", name, "'");
+    throw_invalid(where, "the short_step of 's3cg' is 'norm' or 'diameter', got '", name, "'");
   }
-  detail::invalid(where, "short_step '", name, "' is for constrained methods, 'clipped_scion' and ",
-                  "'s3cg'; '", method, "' clips s itself: leave short_step out");
+  throw_invalid(where, "short_step '", name, "' is for constrained methods, 'clipped_scion' and ",
+                "'s3cg'; '", method, "' clips s itself: leave short_step out");
 }
 
 }  // namespace
@@ -134,20 +134,20 @@ void validate(const Method& method) {
   validate(method.lr);
   validate(method.alpha);
   if (!(method.lr.value >= 0)) {
-    detail::invalid("Method", "lr must not be negative, got ", method.lr.value);
+    throw_invalid("Method", "lr must not be negative, got ", method.lr.value);
   }
   if (!(method.alpha.value > 0 && method.alpha.max() <= 1)) {
-    detail::invalid("Method", "alpha must be in (0, 1], got ", method.alpha);
+    throw_invalid("Method", "alpha must be in (0, 1], got ", method.alpha);
   }
-  if (method.radius) detail::require_positive("Method", "radius", *method.radius);
+  if (method.radius) require_positive("Method", "radius", *method.radius);
   if (!std::isfinite(method.lr.max() / rho(method.rule))) {
-    detail::invalid("Method", "gamma = lr / rho is not finite for lr ", method.lr,
-                    " with the rule ", method.rule);
+    throw_invalid("Method", "gamma = lr / rho is not finite for lr ", method.lr, " with the rule ",
+                  method.rule);
   }
   const double longest = method.lr.max() / rho(method.rule) * max_eta(method.rule);
   if (method.constrained && longest > 1) {
-    detail::invalid("Method", "a constrained method needs gamma eta <= 1 to stay in the ball; lr ",
-                    method.lr, " with the rule ", method.rule, " can reach ", longest);
+    throw_invalid("Method", "a constrained method needs gamma eta <= 1 to stay in the ball; lr ",
+                  method.lr, " with the rule ", method.rule, " can reach ", longest);
   }
 }
 
@@ -255,7 +255,7 @@ void require_all_used(std::string_view where, std::string_view name, const Metho
   find_entry(name).make(given);
   const auto check = [&](std::string_view option, bool is_read, const auto& value) {
     if (!value || is_read) return;
-    detail::invalid(where, "the method '", name, "' has no ", option, ", got ", *value);
+    throw_invalid(where, "the method '", name, "' has no ", option, ", got ", *value);
   };
   if (options.alpha != Schedule(1)) check("alpha", given.reads_alpha, options.alpha);
   check("rho", given.reads_rho, options.rho);
@@ -270,8 +270,8 @@ void use_solver(std::string_view where, const PolarSolver& solver, Method& metho
   if (auto* spectral = std::get_if<Spectral>(&*method.norm)) {
     spectral->solver = solver;
   } else if (!std::holds_alternative<ExactPolar>(solver)) {
-    detail::invalid(where, "the method '", method.name, "' has the norm '", *method.norm,
-                    "', which needs no solver, got '", solver, "'");
+    throw_invalid(where, "the method '", method.name, "' has the norm '", *method.norm,
+                  "', which needs no solver, got '", solver, "'");
   }
 }
 
@@ -280,7 +280,7 @@ std::span<const std::string_view> method_names() { return registry_names; }
 ShortStepForm parse_short_step(std::string_view text) {
   const auto found = std::ranges::find(short_step_names, text);
   if (found == short_step_names.end()) {
-    detail::invalid("parse_short_step", unknown_name("short step", text, short_step_names));
+    throw_invalid("parse_short_step", unknown_name("short step", text, short_step_names));
   }
   return static_cast<ShortStepForm>(found - short_step_names.begin());
 }

@@ -35,7 +35,7 @@ Norm parse_name(TextCall& call) {
     return false;
   });
   for (const auto& [name, role] : detail::role_names) known.push_back(name);
-  detail::invalid("parse_norm", unknown_name("norm", call.name, known));
+  throw_invalid("parse_norm", unknown_name("norm", call.name, known));
 }
 
 }  // namespace

@@ -48,13 +48,13 @@ bool shrinking_helps(const ResolvedNorm& norm, double value) {
 template <class T>
 double scaled_lmo(std::string_view where, const ResolvedNorm& norm, ConstMatrixView<T> d,
                   MatrixView<T> out, double factor, Workspace& workspace) {
-  detail::require_view(where, "out", out);
-  detail::require_same_size(where, "out", out, "d", d);
+  require_view(where, "out", out);
+  require_same_size(where, "out", out, "d", d);
   const bool in_place = out.data == d.data && (out.stride == d.stride || d.rows <= 1);
   if (!in_place && detail::overlap(out, d)) {
-    detail::invalid(where, "out and d share memory in part: let it be all of it, or none");
+    throw_invalid(where, "out and d share memory in part: let it be all of it, or none");
   }
-  if (!all_finite(d)) detail::invalid(where, "d has an entry that is not finite");
+  if (!all_finite(d)) throw_invalid(where, "d has an entry that is not finite");
   if (d.empty()) return 0;
   const Workspace::Frame frame(workspace);
   const detail::GeometryRules& rules = detail::rules(norm.geometry);
@@ -73,12 +73,12 @@ double scaled_lmo(std::string_view where, const ResolvedNorm& norm, ConstMatrixV
 }
 
 template <class T>
-double norm_of_finite(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace) {
+double finite_norm(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace) {
   return detail::rules(norm.geometry).in<T>().norm(norm, x, workspace) / norm.scale;
 }
 
 template <class T>
-double dual_norm_of_finite(const ResolvedNorm& norm, ConstMatrixView<T> d, Workspace& workspace) {
+double finite_dual_norm(const ResolvedNorm& norm, ConstMatrixView<T> d, Workspace& workspace) {
   return norm.scale * detail::rules(norm.geometry).in<T>().dual_norm(norm, d, workspace);
 }
 
@@ -96,35 +96,35 @@ ResolvedNorm resolve_for(std::string_view where, const Norm& norm, const Shape* 
                          std::string_view what, ConstMatrixView<T> x) {
   require_view(where, what, x);
   if (shape && (shape->rows != x.rows || shape->cols != x.cols)) {
-    invalid(where, "the shape is ", shape->rows, "x", shape->cols, " but ", what, " is ", x.rows,
-            "x", x.cols);
+    throw_invalid(where, "the shape is ", shape->rows, "x", shape->cols, " but ", what, " is ",
+                  x.rows, "x", x.cols);
   }
   return resolve(norm, shape ? *shape : shape_of(x));
 }
 
+}  // namespace detail
+
 template <class T>
-double norm(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace) {
+double norm_of(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace) {
   require_view("norm", "x", x);
   if (x.empty()) return 0;
   if (const auto value = nonfinite_norm(x)) return *value;
   const Workspace::Frame frame(workspace);
-  const double value = norm_of_finite<T>(norm, x, workspace);
+  const double value = finite_norm<T>(norm, x, workspace);
   if (!shrinking_helps<T>(norm, value)) return value;
-  return std::ldexp(norm_of_finite<T>(norm, shrunk<T>(x, workspace), workspace), -shrinking);
+  return std::ldexp(finite_norm<T>(norm, shrunk<T>(x, workspace), workspace), -shrinking);
 }
 
 template <class T>
-double dual_norm(const ResolvedNorm& norm, ConstMatrixView<T> d, Workspace& workspace) {
+double dual_norm_of(const ResolvedNorm& norm, ConstMatrixView<T> d, Workspace& workspace) {
   require_view("dual_norm", "d", d);
   if (d.empty()) return 0;
   if (const auto value = nonfinite_norm(d)) return *value;
   const Workspace::Frame frame(workspace);
-  const double value = dual_norm_of_finite<T>(norm, d, workspace);
+  const double value = finite_dual_norm<T>(norm, d, workspace);
   if (!shrinking_helps<T>(norm, value)) return value;
-  return std::ldexp(dual_norm_of_finite<T>(norm, shrunk<T>(d, workspace), workspace), -shrinking);
+  return std::ldexp(finite_dual_norm<T>(norm, shrunk<T>(d, workspace), workspace), -shrinking);
 }
-
-}  // namespace detail
 
 template <class T>
 double lmo(const Norm& norm, std::type_identity_t<ConstMatrixView<T>> d, MatrixView<T> out,
@@ -142,8 +142,8 @@ double sharp(const Norm& norm, std::type_identity_t<ConstMatrixView<T>> d, Matri
                                     d, out, -1, workspace);
   for_each_run(out, [&](Index at, Index n) { kernels<T>().scale(out.data + at, dual, n); });
   if (!all_finite(out)) {
-    detail::invalid("sharp", "the result overflows, for the dual norm of d is ", dual,
-                    ": scale d down");
+    throw_invalid("sharp", "the result overflows, for the dual norm of d is ", dual,
+                  ": scale d down");
   }
   return dual;
 }
@@ -153,7 +153,7 @@ void sample_sphere(const Norm& norm, const Shape& shape, double radius, MatrixVi
                    Random& random) {
   ResolvedNorm resolved = detail::resolve_for<T>("sample_sphere", norm, &shape, "x", x);
   resolved.solver = ExactPolar{};  // a random point lies on the sphere whatever the steps use
-  detail::require_positive("sample_sphere", "radius", radius);
+  require_positive("sample_sphere", "radius", radius);
   Workspace workspace;
   const auto gaussian = workspace.matrix<T>(x.rows, x.cols);
   for (Index i = 0; i < gaussian.size(); ++i) gaussian.data[i] = static_cast<T>(random.normal());
@@ -176,8 +176,8 @@ void initialize(const Norm& norm, const Shape& shape, double radius, MatrixView<
                                             std::string_view, ConstMatrixView<T>);               \
   template double lmo<T>(const Norm&, std::type_identity_t<ConstMatrixView<T>>, MatrixView<T>,   \
                          const Shape*);                                                          \
-  template double detail::norm(const ResolvedNorm&, ConstMatrixView<T>, Workspace&);             \
-  template double detail::dual_norm(const ResolvedNorm&, ConstMatrixView<T>, Workspace&);        \
+  template double norm_of(const ResolvedNorm&, ConstMatrixView<T>, Workspace&);                  \
+  template double dual_norm_of(const ResolvedNorm&, ConstMatrixView<T>, Workspace&);             \
   template double sharp<T>(const Norm&, std::type_identity_t<ConstMatrixView<T>>, MatrixView<T>, \
                            const Shape*);                                                        \
   template void sample_sphere(const Norm&, const Shape&, double, MatrixView<T>, Random&);        \

@@ -57,15 +57,17 @@ std::ostream& operator<<(std::ostream& out, const Norm& norm);
 // The geometry and the number that the norm is on this shape.
 ResolvedNorm resolve(const Norm& norm, const Shape& shape);
 
+// ‖x‖ and ‖d‖* of a norm that is resolved already, without allocation where the workspace is warm.
+template <class T>
+double norm_of(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace);
+template <class T>
+double dual_norm_of(const ResolvedNorm& norm, ConstMatrixView<T> d, Workspace& workspace);
+
 namespace detail {
 // The norm on x's own shape, or on the given one, of which x must be.
 template <class T>
 ResolvedNorm resolve_for(std::string_view where, const Norm&, const Shape*, std::string_view what,
                          ConstMatrixView<T> x);
-template <class T>
-double norm(const ResolvedNorm&, ConstMatrixView<T> x, Workspace&);
-template <class T>
-double dual_norm(const ResolvedNorm&, ConstMatrixView<T> d, Workspace&);
 }  // namespace detail
 
 // out <- lmo(d), the minimizer of <d, x> over ‖x‖ <= 1. lmo(0) = 0. Returns -<d, lmo(d)>.
@@ -87,8 +89,7 @@ template <class T>
 double norm(const Norm& norm, MatrixView<T> x, const Shape* shape = nullptr) {
   using Element = std::remove_const_t<T>;
   Workspace workspace;
-  return detail::norm<Element>(detail::resolve_for<Element>("norm", norm, shape, "x", x), x,
-                               workspace);
+  return norm_of<Element>(detail::resolve_for<Element>("norm", norm, shape, "x", x), x, workspace);
 }
 
 // ‖d‖* = max <d, x> over ‖x‖ <= 1, computed without the LMO except for a user's norm.
@@ -96,8 +97,8 @@ template <class T>
 double dual_norm(const Norm& norm, MatrixView<T> d, const Shape* shape = nullptr) {
   using Element = std::remove_const_t<T>;
   Workspace workspace;
-  return detail::dual_norm<Element>(detail::resolve_for<Element>("dual_norm", norm, shape, "d", d),
-                                    d, workspace);
+  return dual_norm_of<Element>(detail::resolve_for<Element>("dual_norm", norm, shape, "d", d), d,
+                               workspace);
 }
 
 // A random point with ‖x‖ = radius: semi-orthogonal, normalized Gaussian, or random signs.

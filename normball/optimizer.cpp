@@ -92,7 +92,7 @@ template <class T>
 const StepReport& Optimizer<T>::apply(double eta) {
   if (!prepared_) {
     throw std::logic_error(
-        detail::message("Optimizer::apply", "prepare() must find the directions first"));
+        error_message("Optimizer::apply", "prepare() must find the directions first"));
   }
   run(Lines::FromEta, eta);
   prepared_ = false;
@@ -109,7 +109,7 @@ void Optimizer<T>::begin(std::span<const Parameter<T>> parameters) {
 
 template <class T>
 void Optimizer<T>::require_unprepared(std::string_view where, std::string_view error) const {
-  if (prepared_) throw std::logic_error(detail::message(where, error));
+  if (prepared_) throw std::logic_error(error_message(where, error));
 }
 
 template <class T>
@@ -138,7 +138,7 @@ void Optimizer<T>::refuse() {
                   : "s is not finite, because of the pairing of '" + report_.nonfinite_layer + "'";
   }
   if (nonfinite_ == NonFinite::Throw) {
-    throw NonFiniteError(detail::message("Optimizer::step", reason), report_.nonfinite_layer);
+    throw NonFiniteError(error_message("Optimizer::step", reason), report_.nonfinite_layer);
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 void require_steps(std::string_view where, std::int64_t steps) {
   if (steps < 0 || steps > max_steps) {
-    detail::invalid(where, "steps_taken must be from 0 to ", max_steps, ", got ", steps);
+    throw_invalid(where, "steps_taken must be from 0 to ", max_steps, ", got ", steps);
   }
 }
 
@@ -38,20 +38,20 @@ void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>> buffers,
   require_steps("Optimizer::load_state", steps_taken);
   const auto targets = state();
   if (buffers.size() != targets.size()) {
-    detail::invalid("Optimizer::load_state", "got ", buffers.size(), " buffers, expected ",
-                    targets.size());
+    throw_invalid("Optimizer::load_state", "got ", buffers.size(), " buffers, expected ",
+                  targets.size());
   }
   std::vector<ConstMatrixView<T>> sources;
   for (const auto& target : targets) {
     const auto found = std::ranges::find(buffers, target.name, &NamedBuffer<const T>::name);
     if (found == buffers.end()) {
-      detail::invalid("Optimizer::load_state", "there is no buffer '", target.name, "'");
+      throw_invalid("Optimizer::load_state", "there is no buffer '", target.name, "'");
     }
-    detail::require_view("Optimizer::load_state", target.name, found->view);
-    detail::require_same_size("Optimizer::load_state", target.name, found->view, "the layer's",
-                              target.view);
+    require_view("Optimizer::load_state", target.name, found->view);
+    require_same_size("Optimizer::load_state", target.name, found->view, "the layer's",
+                      target.view);
     if (!all_finite(found->view)) {
-      detail::invalid("Optimizer::load_state", target.name, " has an entry that is not finite");
+      throw_invalid("Optimizer::load_state", target.name, " has an entry that is not finite");
     }
     sources.push_back(found->view);
   }
@@ -114,8 +114,8 @@ double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>> parameters) 
   const auto norms = passes_->weight_norms(parameters);
   for (size_t l = 0; l < layers_.size(); ++l) {
     if (std::isfinite(norms[l])) continue;
-    throw NonFiniteError(detail::message(where, "the norm of the weight '", layers_[l].name,
-                                         "' is ", norms[l], "; nothing was changed"),
+    throw NonFiniteError(error_message(where, "the norm of the weight '", layers_[l].name, "' is ",
+                                       norms[l], "; nothing was changed"),
                          layers_[l].name);
   }
   const double whole = combine_norms(method_.combination, norms);

@@ -13,23 +13,23 @@ namespace normball {
 void validate(const PolarSolver& solver) {
   if (const auto* damped = std::get_if<DampedPolar>(&solver)) {
     if (!(damped->damping >= 1e-3 && damped->damping <= 1)) {
-      detail::invalid("DampedPolar", "damping must be between 0.001 and 1, got ", damped->damping,
-                      "; for less, use exact");
+      throw_invalid("DampedPolar", "damping must be between 0.001 and 1, got ", damped->damping,
+                    "; for less, use exact");
     }
   }
   if (const auto* power = std::get_if<PowerIteration>(&solver); power && power->rank < 1) {
-    detail::invalid("PowerIteration", "rank must be at least 1, got ", power->rank);
+    throw_invalid("PowerIteration", "rank must be at least 1, got ", power->rank);
   }
   if (const auto* iteration = std::get_if<NewtonSchulz>(&solver)) {
-    if (iteration->steps.empty()) detail::invalid("NewtonSchulz", "needs at least one step");
+    if (iteration->steps.empty()) throw_invalid("NewtonSchulz", "needs at least one step");
     for (const auto& step : iteration->steps) {
       for (const double c : step) {
         if (!std::isfinite(c)) {
-          detail::invalid("NewtonSchulz", "coefficients must be finite, got ", c);
+          throw_invalid("NewtonSchulz", "coefficients must be finite, got ", c);
         }
       }
     }
-    detail::require_positive("NewtonSchulz", "safety", iteration->safety);
+    require_positive("NewtonSchulz", "safety", iteration->safety);
   }
 }
 
@@ -41,9 +41,9 @@ Index polar_state_size(const PolarSolver& solver, Index rows, Index cols) {
 template <class T>
 void polar(const PolarSolver& solver, ConstMatrixView<T> x, MatrixView<T> q, Workspace& workspace,
            T* state, int threads) {
-  detail::require_view("polar", "x", x);
-  detail::require_view("polar", "q", q);
-  detail::require_same_size("polar", "q", q, "x", x);
+  require_view("polar", "x", x);
+  require_view("polar", "q", q);
+  require_same_size("polar", "q", q, "x", x);
   if (x.empty()) return;
   const double max = max_abs<T>(x);
   if (max == 0) return fill(q, T(0));

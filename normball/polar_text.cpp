@@ -24,7 +24,7 @@ Quintic parse_quintic(const std::string& text) {
   Quintic step{};
   std::string rest;
   if (!(in >> step[0] >> step[1] >> step[2]) || in >> rest) {
-    detail::invalid("parse_polar_solver", "a step is three numbers 'a b c', got '", text, "'");
+    throw_invalid("parse_polar_solver", "a step is three numbers 'a b c', got '", text, "'");
   }
   return step;
 }
@@ -32,7 +32,7 @@ Quintic parse_quintic(const std::string& text) {
 int take_count(TextCall& call, const char* key, int otherwise) {
   const double count = call.take_number(key, otherwise);
   if (!(count == std::floor(count) && std::abs(count) <= 1e6)) {
-    detail::invalid("parse_polar_solver", key, " must be an integer up to 1e6, got ", count);
+    throw_invalid("parse_polar_solver", key, " must be an integer up to 1e6, got ", count);
   }
   return static_cast<int>(count);
 }
@@ -40,7 +40,7 @@ int take_count(TextCall& call, const char* key, int otherwise) {
 NewtonSchulz parse_preset(TextCall& call) {
   const auto usual = static_cast<int>(newton_schulz(call.name).steps.size());
   const int steps = take_count(call, "steps", usual);
-  if (steps < 1) detail::invalid("parse_polar_solver", "steps must be at least 1, got ", steps);
+  if (steps < 1) throw_invalid("parse_polar_solver", "steps must be at least 1, got ", steps);
   return newton_schulz(call.name, steps);
 }
 
@@ -50,8 +50,8 @@ NewtonSchulz parse_custom(TextCall& call) {
   for (const auto& argument : call.arguments) solver.steps.push_back(parse_quintic(argument.value));
   call.arguments.clear();
   if (solver.steps.empty()) {
-    detail::invalid("parse_polar_solver", "'custom' needs the coefficients of its steps, such as ",
-                    "'custom(3.4445 -4.775 2.0315, 3.4445 -4.775 2.0315)'");
+    throw_invalid("parse_polar_solver", "'custom' needs the coefficients of its steps, such as ",
+                  "'custom(3.4445 -4.775 2.0315, 3.4445 -4.775 2.0315)'");
   }
   return solver;
 }
@@ -93,7 +93,7 @@ PolarSolver parse_polar_solver(std::string_view text) {
     iteration.rescale_rows = rescale;
     solver = iteration;
   } else {
-    detail::invalid("parse_polar_solver", unknown_name("solver", call.name, names));
+    throw_invalid("parse_polar_solver", unknown_name("solver", call.name, names));
   }
   call.require_all_taken();
   validate(solver);

@@ -31,7 +31,7 @@ double l2(std::span<const double> values) {
 
 void require_count(std::string_view where, size_t got, size_t expected) {
   if (got != expected) {
-    detail::invalid(where, "got ", got, " matrices for ", expected, " layers");
+    throw_invalid(where, "got ", got, " matrices for ", expected, " layers");
   }
 }
 
@@ -73,11 +73,11 @@ double combine_duals(Combination combination, std::span<const double> duals,
 
 void validate(const Layer& layer) {
   if (!(std::isfinite(layer.radius) && layer.radius > 0)) {
-    detail::invalid("Layer", "radius of '", layer.name, "' must be positive and finite, got ",
-                    layer.radius);
+    throw_invalid("Layer", "radius of '", layer.name, "' must be positive and finite, got ",
+                  layer.radius);
   }
   const std::string error = detail::shape_error(layer.shape);
-  if (!error.empty()) detail::invalid("Layer", "shape of '", layer.name, "': ", error);
+  if (!error.empty()) throw_invalid("Layer", "shape of '", layer.name, "': ", error);
 }
 
 ProductNorm::ProductNorm(std::vector<Layer> layers, Combination combination)

@@ -54,8 +54,8 @@ class Router {
     std::set<std::string_view> names;
     for (const auto& parameter : parameters_) {
       if (!names.insert(parameter.name).second) {
-        detail::invalid("route", "two parameters are named '", parameter.name,
-                        "'; a prefix tells those of several modules apart");
+        throw_invalid("route", "two parameters are named '", parameter.name,
+                      "'; a prefix tells those of several modules apart");
       }
     }
   }
@@ -76,9 +76,9 @@ class Router {
         std::vector<std::string_view> names;
         for (const auto& parameter : parameters_) names.push_back(parameter.name);
         const auto nearest = nearest_name(rule.pattern, names);
-        detail::invalid("route", "the pattern '", rule.pattern, "' matches no parameter",
-                        nearest.empty() ? "" : "; the nearest is '", nearest,
-                        nearest.empty() ? "" : "'");
+        throw_invalid("route", "the pattern '", rule.pattern, "' matches no parameter",
+                      nearest.empty() ? "" : "; the nearest is '", nearest,
+                      nearest.empty() ? "" : "'");
       }
     }
   }
@@ -86,8 +86,8 @@ class Router {
   void add(Said& said, const Assignment& more, const std::string& source) const {
     const bool chooses = more.norm && !std::holds_alternative<Auto>(*more.norm);
     const auto refuse = [&](std::string_view what) {
-      detail::invalid("route", "the method '", options_.method, "' sets every ", what, " itself; ",
-                      source, " gives another, which would have no effect");
+      throw_invalid("route", "the method '", options_.method, "' sets every ", what, " itself; ",
+                    source, " gives another, which would have no effect");
     };
     if (options_.method_norm && (chooses || more.role)) refuse("norm");
     if (options_.method_radius && more.radius) refuse("radius");
@@ -137,8 +137,8 @@ class Router {
       route.radius = options_.method_radius.value_or(
           said.given.radius.value_or(options_.radii.of(choice.role)));
       if (!(std::isfinite(route.radius) && route.radius > 0)) {
-        detail::invalid("route", "the radius of '", parameter.name,
-                        "' must be positive and finite, got ", route.radius);
+        throw_invalid("route", "the radius of '", parameter.name,
+                      "' must be positive and finite, got ", route.radius);
       }
       if (!said.radius_source.empty() && said.radius_source != said.norm_source) {
         route.why += "; radius by " + said.radius_source;
@@ -161,8 +161,8 @@ class Router {
     if (!said.given.lr) return;
     const double lr = *said.given.lr;
     if (!(std::isfinite(lr) && lr >= 0)) {
-      detail::invalid("route", "the lr of '", route.name, "' must be finite and not negative, got ",
-                      lr, " from ", said.lr_source);
+      throw_invalid("route", "the lr of '", route.name, "' must be finite and not negative, got ",
+                    lr, " from ", said.lr_source);
     }
     route.lr = lr;
     route.why += "; lr " + number_text(lr) + " by " + said.lr_source;
@@ -352,11 +352,11 @@ double RoleRadii::of(Role role) const {
 Routing route(std::span<const ParameterInfo> parameters, const RoutingOptions& options) {
   validate(options.solver);
   if (!(std::isfinite(options.grad_clip) && options.grad_clip >= 0)) {
-    detail::invalid("route", "grad_clip must be finite and not negative, got ", options.grad_clip);
+    throw_invalid("route", "grad_clip must be finite and not negative, got ", options.grad_clip);
   }
   if (options.method_radius && options.radii != RoleRadii{}) {
-    detail::invalid("route", "the method '", options.method,
-                    "' sets every radius itself; radii by ", "role would have no effect");
+    throw_invalid("route", "the method '", options.method, "' sets every radius itself; radii by ",
+                  "role would have no effect");
   }
   for (const Role role : {Role::Input, Role::OneHot, Role::Hidden, Role::Output, Role::Bias}) {
     const double radius = options.radii.of(role);

@@ -50,7 +50,7 @@ Decay parse_decay(TextCall& call) {
     const auto steps = take_steps(call, "steps");
     return Cosine{steps, call.take_number("end", 0)};
   }
-  detail::invalid("parse_schedule", unknown_name("schedule", call.name, known_schedules));
+  throw_invalid("parse_schedule", unknown_name("schedule", call.name, known_schedules));
 }
 
 }  // namespace
@@ -68,27 +68,27 @@ double Schedule::max() const {
 void validate(const Schedule& schedule) {
   const auto require_steps = [&](std::int64_t steps) {
     if (steps <= schedule.warmup) {
-      detail::invalid("Schedule", "steps must exceed the warm-up of ", schedule.warmup, ", got ",
-                      steps);
+      throw_invalid("Schedule", "steps must exceed the warm-up of ", schedule.warmup, ", got ",
+                    steps);
     }
   };
   if (!std::isfinite(schedule.value)) {
-    detail::invalid("Schedule", "the value must be finite, got ", schedule.value);
+    throw_invalid("Schedule", "the value must be finite, got ", schedule.value);
   }
   if (schedule.warmup < 0) {
-    detail::invalid("Schedule", "warmup must not be negative, got ", schedule.warmup);
+    throw_invalid("Schedule", "warmup must not be negative, got ", schedule.warmup);
   }
   if (const auto* d = std::get_if<LinearDecay>(&schedule.decay)) require_steps(d->steps);
   if (const auto* d = std::get_if<Warmdown>(&schedule.decay)) {
     require_steps(d->steps);
     if (d->down < 1 || d->down > d->steps - schedule.warmup) {
-      detail::invalid("Schedule", "down must be from 1 to the ", d->steps - schedule.warmup,
-                      " steps after the warm-up, got ", d->down);
+      throw_invalid("Schedule", "down must be from 1 to the ", d->steps - schedule.warmup,
+                    " steps after the warm-up, got ", d->down);
     }
   }
   if (const auto* d = std::get_if<Cosine>(&schedule.decay)) {
     require_steps(d->steps);
-    if (!std::isfinite(d->end)) detail::invalid("Schedule", "end must be finite, got ", d->end);
+    if (!std::isfinite(d->end)) throw_invalid("Schedule", "end must be finite, got ", d->end);
   }
 }
 
@@ -100,7 +100,7 @@ Schedule parse_schedule(std::string_view text) {
   Schedule schedule(0, parse_decay(call), static_cast<std::int64_t>(call.take_number("warmup", 0)));
   const auto value = std::ranges::find(call.arguments, "", &TextCall::Argument::key);
   if (value == call.arguments.end()) {
-    detail::invalid("parse_schedule", "'", text, "' lacks its value, e.g. linear(0.1, steps=100)");
+    throw_invalid("parse_schedule", "'", text, "' lacks its value, e.g. linear(0.1, steps=100)");
   }
   schedule.value = parse_number("parse_schedule", "the value", value->value);
   call.arguments.erase(value);

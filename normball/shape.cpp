@@ -7,7 +7,7 @@ namespace {
 
 Index checked_product(Index a, Index b) {
   if (b != 0 && a > max_elements / b) {
-    detail::invalid("flatten", "the shape is too large: more than ", max_elements, " elements");
+    throw_invalid("flatten", "the shape is too large: more than ", max_elements, " elements");
   }
   return a * b;
 }
@@ -32,14 +32,14 @@ std::string detail::shape_error(const Shape& shape) {
 
 void validate(const Shape& shape) {
   const std::string error = detail::shape_error(shape);
-  if (!error.empty()) detail::invalid("Shape", error);
+  if (!error.empty()) throw_invalid("Shape", error);
 }
 
 Shape flatten(std::span<const Index> dimensions) {
   Shape shape{.rank = static_cast<int>(dimensions.size())};
   for (size_t i = 0; i < dimensions.size(); ++i) {
     const Index n = dimensions[i];
-    if (n < 0) detail::invalid("flatten", "dimension ", i, " must not be negative, got ", n);
+    if (n < 0) throw_invalid("flatten", "dimension ", i, " must not be negative, got ", n);
     if (i == 0) {
       shape.rows = checked_product(n, 1);
     } else {

@@ -13,7 +13,7 @@ namespace normball {
 
 double Normalized::eta(const StepInput&) const { return rho; }
 double Normalized::max_eta() const { return rho; }
-void Normalized::validate() const { detail::require_positive("Normalized", "rho", rho); }
+void Normalized::validate() const { require_positive("Normalized", "rho", rho); }
 Normalized Normalized::parse(TextCall& call) { return {call.take_number("rho", 1)}; }
 std::string Normalized::text() const {
   return call_text(name, {rho == 1 ? "" : "rho=" + number_text(rho)});
@@ -27,7 +27,7 @@ std::string Steepest::text() const { return std::string(name); }
 
 double Clipped::eta(const StepInput& input) const { return std::min(rho, input.pairing); }
 double Clipped::max_eta() const { return rho; }
-void Clipped::validate() const { detail::require_positive("Clipped", "rho", rho); }
+void Clipped::validate() const { require_positive("Clipped", "rho", rho); }
 Clipped Clipped::parse(TextCall& call) { return {call.take_number("rho")}; }
 std::string Clipped::text() const { return call_text(name, {"rho=" + number_text(rho)}); }
 
@@ -37,8 +37,8 @@ double ShortStep::eta(const StepInput& input) const {
 }
 double ShortStep::max_eta() const { return rho; }
 void ShortStep::validate() const {
-  detail::require_positive("ShortStep", "rho", rho);
-  detail::require_positive("ShortStep", "beta", beta);
+  require_positive("ShortStep", "rho", rho);
+  require_positive("ShortStep", "beta", beta);
 }
 ShortStep ShortStep::parse(TextCall& call) {
   ShortStep rule{.rho = call.take_number("rho"), .beta = call.take_number("beta", 1)};
@@ -67,8 +67,8 @@ double Adaptive::max_eta() const { return 1 / l1; }
 void Adaptive::validate() const {
   const bool allowed = std::isfinite(l0) && std::isfinite(l1) && l0 >= 0 && l1 >= 0;
   if (!allowed || l0 + l1 == 0) {
-    detail::invalid("Adaptive", "l0 and l1 must be finite, not negative and not both 0, got ", l0,
-                    " and ", l1);
+    throw_invalid("Adaptive", "l0 and l1 must be finite, not negative and not both 0, got ", l0,
+                  " and ", l1);
   }
 }
 Adaptive Adaptive::parse(TextCall& call) {
@@ -134,8 +134,8 @@ void set_rho(StepRule& rule, double rho) {
         if constexpr (clips<Rule>) {
           own.rho = rho;
         } else {
-          detail::invalid("set_rho", "the rule '", rule, "' does not clip; the clipping ones are ",
-                          "'clipped' and 'short_step'");
+          throw_invalid("set_rho", "the rule '", rule, "' does not clip; the clipping ones are ",
+                        "'clipped' and 'short_step'");
         }
       },
       rule);
@@ -166,7 +166,7 @@ StepRule parse_step_rule(std::string_view text) {
   auto call = TextCall::parse("parse_step_rule", text);
   StepRule rule;
   if (!parse_any(call, rule)) {
-    detail::invalid("parse_step_rule", unknown_name("rule", call.name, rule_names));
+    throw_invalid("parse_step_rule", unknown_name("rule", call.name, rule_names));
   }
   call.require_all_taken();
   validate(rule);

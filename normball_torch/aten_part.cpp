@@ -106,9 +106,9 @@ class AtenPart final : public Part {
     for (const auto& piece : pieces_) {
       const double length = report_.gamma * eta * piece.member->lr_factor * piece.unit();
       if (length <= largest_of(piece.member->tensor)) continue;
-      normball::detail::invalid("NormBall::step", "the step of '", piece.member->route->name,
-                                "' is ", length, " long, beyond the numbers of its type: lower ",
-                                "the lr or the radius");
+      normball::throw_invalid("NormBall::step", "the step of '", piece.member->route->name, "' is ",
+                              length, " long, beyond the numbers of its type: lower ",
+                              "the lr or the radius");
     }
     check_narrow(eta);
   }
@@ -151,10 +151,9 @@ class AtenPart final : public Part {
     for (size_t i = 0; i < values.size(); ++i) {
       const double most = largest_of(narrow[i]->member->tensor);
       if (values[i] <= most) continue;
-      normball::detail::invalid("NormBall::step", "the step takes '",
-                                narrow[i]->member->route->name, "' to ", values[i],
-                                ", beyond the numbers of its type, which end at ", most,
-                                ": lower the lr or the radius, or keep the weights in float32");
+      normball::throw_invalid("NormBall::step", "the step takes '", narrow[i]->member->route->name,
+                              "' to ", values[i], ", beyond the numbers of its type, which end at ",
+                              most, ": lower the lr or the radius, or keep the weights in float32");
     }
   }
 
@@ -199,8 +198,8 @@ class AtenPart final : public Part {
     report_.skipped = true;
     report_.nonfinite_layer = member.route->name;
     if (execution_.nonfinite == NonFinite::Throw) {
-      throw NonFiniteError(normball::detail::message("NormBall::step", what, member.route->name,
-                                                     "' has an entry that is not finite"));
+      throw NonFiniteError(normball::error_message("NormBall::step", what, member.route->name,
+                                                   "' has an entry that is not finite"));
     }
   }
 

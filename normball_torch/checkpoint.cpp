@@ -25,14 +25,13 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
   ::torch::IValue steps;
   if (!archive.try_read("steps", steps) || !steps.isInt() || steps.toInt() < 0 ||
       steps.toInt() > max_steps) {
-    normball::detail::invalid(here, "this file has no count of steps: it is not the state of an ",
-                              "optimizer of this library, but perhaps of another or of a model");
+    normball::throw_invalid(here, "this file has no count of steps: it is not the state of an ",
+                            "optimizer of this library, but perhaps of another or of a model");
   }
   ::torch::IValue method;  // files of before have none
   if (archive.try_read("method", method) && method.isString() && method.toStringRef() != method_) {
-    normball::detail::invalid(here, "this file is of the method '", method.toStringRef(),
-                              "', this optimizer is '", method_,
-                              "': make one of the file's method");
+    normball::throw_invalid(here, "this file is of the method '", method.toStringRef(),
+                            "', this optimizer is '", method_, "': make one of the file's method");
   }
   std::vector<NormBallOptions> options;
   for (size_t g = 0; g < param_groups_.size(); ++g) options.push_back(group_options(g));
@@ -50,7 +49,7 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
         const Tensor momentum = state_of(parameters[i]).momentum_buffer();
         if (!momentum.defined() || momentum.sizes() == parameters[i].sizes()) continue;
         const auto& names = options[g].names();
-        normball::detail::invalid(
+        normball::throw_invalid(
             here, "the saved momentum of ",
             names.empty() ? "parameter " + std::to_string(i) + " of group " + std::to_string(g)
                           : "'" + names[i] + "'",
@@ -60,7 +59,7 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
   } catch (const c10::Error& error) {
     restore_options();
     state_ = std::move(before);
-    normball::detail::invalid(
+    normball::throw_invalid(
         here, "the file does not fit this optimizer: ", error.what_without_backtrace());
   } catch (...) {
     restore_options();

@@ -26,18 +26,18 @@ Method NormBall::make() const {
   const NormBallOptions& options = whole();
   Method method = method_of(method_, options);
   if (options.constrained() && *options.constrained() != method.constrained) {
-    normball::detail::invalid("NormBall", "'", method_, "' is ", method.constrained ? "" : "un",
-                              "constrained, but the options say otherwise");
+    normball::throw_invalid("NormBall", "'", method_, "' is ", method.constrained ? "" : "un",
+                            "constrained, but the options say otherwise");
   }
   validate(method);
   const double clip = options.grad_clip().value_or(0);
   if (!(std::isfinite(clip) && clip >= 0)) {
-    normball::detail::invalid("NormBall", "grad_clip must be finite and not negative, got ", clip);
+    normball::throw_invalid("NormBall", "grad_clip must be finite and not negative, got ", clip);
   }
   const int64_t threads = options.threads().value_or(0);
   if (threads < 0 || threads > max_threads) {
-    normball::detail::invalid("NormBall", "threads must be from 0 (OpenMP's default) to ",
-                              max_threads, ", got ", threads);
+    normball::throw_invalid("NormBall", "threads must be from 0 (OpenMP's default) to ",
+                            max_threads, ", got ", threads);
   }
   if (options.solver()) use_solver("NormBall", parse_polar_solver(*options.solver()), method);
   return method;
@@ -48,19 +48,19 @@ namespace detail {
 std::string_view clipped_scion_method(const NormBallOptions& options) {
   const bool constrained = options.constrained().value_or(false);
   if (!constrained && options.short_step().value_or("plain") != "plain") {
-    normball::detail::invalid("ClippedScion", "short_step '", *options.short_step(),
-                              "' is for constrained(true)");
+    normball::throw_invalid("ClippedScion", "short_step '", *options.short_step(),
+                            "' is for constrained(true)");
   }
   return constrained ? "clipped_scion" : "unconstrained_clipped_scion";
 }
 
 std::string_view scion_method(const NormBallOptions& options) {
   if (options.rho()) {
-    normball::detail::invalid("Scion", "there is no rho: its steps are not clipped; use ",
-                              "ClippedScion");
+    normball::throw_invalid("Scion", "there is no rho: its steps are not clipped; use ",
+                            "ClippedScion");
   }
   if (options.short_step()) {
-    normball::detail::invalid("Scion", "there is no short_step; use ClippedScion");
+    normball::throw_invalid("Scion", "there is no short_step; use ClippedScion");
   }
   return options.constrained().value_or(false) ? "scion" : "unconstrained_scion";
 }

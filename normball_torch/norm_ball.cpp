@@ -92,7 +92,7 @@ NormBall::NormBall(const ::torch::nn::Module& module, std::string_view method,
                    const NormBallOptions& defaults)
     : NormBall(std::vector<OptimizerParamGroup>{group_of(module, defaults)}, method, defaults) {
   if (param_groups_[0].params().empty()) {
-    normball::detail::invalid(where, "the module '", module.name(), "' has no parameters");
+    normball::throw_invalid(where, "the module '", module.name(), "' has no parameters");
   }
 }
 
@@ -110,8 +110,8 @@ NormBall::~NormBall() = default;
 NormBallOptions& NormBall::group_options(size_t group) {
   auto* const options = dynamic_cast<NormBallOptions*>(&param_groups_[group].options());
   if (options == nullptr) {
-    normball::detail::invalid(where, "the options of group ", group,
-                              " are another optimizer's; they must be NormBallOptions");
+    normball::throw_invalid(where, "the options of group ", group,
+                            " are another optimizer's; they must be NormBallOptions");
   }
   return *options;
 }
@@ -138,8 +138,8 @@ void NormBall::check_groups() {
     for (size_t i = 0; i < parameters.size(); ++i) {
       const auto [found, is_new] = owner.emplace(parameters[i].unsafeGetTensorImpl(), g);
       if (!is_new && found->second != g) {
-        normball::detail::invalid(where, "parameter ", i, " of group ", g, " is also in group ",
-                                  found->second, "; list it in one of them");
+        normball::throw_invalid(where, "parameter ", i, " of group ", g, " is also in group ",
+                                found->second, "; list it in one of them");
       }
     }
   }
@@ -170,10 +170,10 @@ void NormBall::check_names(size_t group) {
   for (const auto* list : {&options.names(), &options.kinds()}) {
     if (!list->empty() && list->size() != parameters.size()) {
       const bool names = list == &options.names();
-      normball::detail::invalid(where, "group ", group, " has ", parameters.size(),
-                                " parameters but ", list->size(), names ? " names" : " kinds",
-                                "; where parameters join or leave a group, change its ",
-                                names ? "names()" : "kinds()", " as well, or clear them");
+      normball::throw_invalid(where, "group ", group, " has ", parameters.size(),
+                              " parameters but ", list->size(), names ? " names" : " kinds",
+                              "; where parameters join or leave a group, change its ",
+                              names ? "names()" : "kinds()", " as well, or clear them");
     }
   }
   take_aliases(group);
@@ -183,8 +183,8 @@ void NormBall::check_names(size_t group) {
   const bool given = !now.names.empty() || !now.kinds.empty();
   if (given && !before.tensors.empty() && now.tensors != before.tensors &&
       now.names == before.names && now.kinds == before.kinds) {
-    normball::detail::invalid(where, "the parameters of group ", group, " changed, but not its ",
-                              "names() and kinds(), which were given for the others");
+    normball::throw_invalid(where, "the parameters of group ", group, " changed, but not its ",
+                            "names() and kinds(), which were given for the others");
   }
   before = std::move(now);
 }
@@ -292,18 +292,18 @@ double NormBall::lr_of(const Plan& plan, size_t group, const Route& route) {
   if (route.lr) {
     const double first = first_lrs_[group];
     if (first == 0) {
-      normball::detail::invalid(where, "a rule gives '", route.name, "' the lr ", *route.lr,
-                                ", which follows its group's; that started at 0, so there is no ",
-                                "ratio to keep");
+      normball::throw_invalid(where, "a rule gives '", route.name, "' the lr ", *route.lr,
+                              ", which follows its group's; that started at 0, so there is no ",
+                              "ratio to keep");
     }
     own *= *route.lr / first;
   }
   if (!std::isfinite(own)) {
-    normball::detail::invalid(where, "the lr of '", route.name, "' must be finite, got ", own);
+    normball::throw_invalid(where, "the lr of '", route.name, "' must be finite, got ", own);
   }
   if (plan.method.constrained && own > 1) {
-    normball::detail::invalid(where, "the lr of '", route.name,
-                              "' must be at most 1 where constrained, got ", own);
+    normball::throw_invalid(where, "the lr of '", route.name,
+                            "' must be at most 1 where constrained, got ", own);
   }
   return own;
 }
@@ -314,8 +314,8 @@ double NormBall::set_lrs(Plan& plan) {
   for (size_t g = 0; g < param_groups_.size(); ++g) {
     const double own = group_options(g).get_lr();
     if (!(std::isfinite(own) && own >= 0)) {
-      normball::detail::invalid("NormBall::step", "the lr of group ", g,
-                                " must be finite and not negative, got ", own);
+      normball::throw_invalid("NormBall::step", "the lr of group ", g,
+                              " must be finite and not negative, got ", own);
     }
     lr = std::max(lr, own);
   }
@@ -356,13 +356,13 @@ void NormBall::combine(Plan& plan) {
   report.stalled = plan.method.constrained && report.eta == 0 && report.pairing < 0;
   try {
     if (!std::isfinite(report.pairing)) {
-      normball::detail::invalid("NormBall::step", "it is not finite");
+      normball::throw_invalid("NormBall::step", "it is not finite");
     }
     for (size_t p = 0; p < plan.parts.size(); ++p) plan.parts[p]->check(report.eta * shares[p]);
   } catch (const std::invalid_argument& error) {
     if (whole().skip_nonfinite().value_or(false)) return skip(plan, report);
-    throw NonFiniteError(normball::detail::message("NormBall::step", "at s = ", report.pairing,
-                                                   ": ", error.what(), "; nothing was changed"));
+    throw NonFiniteError(normball::error_message("NormBall::step", "at s = ", report.pairing, ": ",
+                                                 error.what(), "; nothing was changed"));
   }
   report.layers.assign(plan.layer_count, {});
   for (size_t p = 0; p < plan.parts.size(); ++p) {

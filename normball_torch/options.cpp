@@ -120,9 +120,9 @@ void NormBallOptions::serialize(InputArchive& archive) {
 
 double NormBallOptions::get_lr() const {
   if (!lr())
-    normball::detail::invalid("NormBallOptions::get_lr",
-                              "this group has no lr yet: give it one, or step once and it "
-                              "has the optimizer's");
+    normball::throw_invalid("NormBallOptions::get_lr",
+                            "this group has no lr yet: give it one, or step once and it "
+                            "has the optimizer's");
   return *lr();
 }
 
@@ -147,9 +147,9 @@ void NormBallOptions::require_no_override(const NormBallOptions& whole, std::str
   for_each_of_the_whole(
       [&](std::string_view name, const auto& own, const auto& common) {
         if (!own || own == common) return;
-        normball::detail::invalid(where, "group ", group, " sets ", name, " to ", text_of(*own),
-                                  ", but ", name, " belongs to the whole optimizer: set it in the ",
-                                  "optimizer's options");
+        normball::throw_invalid(where, "group ", group, " sets ", name, " to ", text_of(*own),
+                                ", but ", name, " belongs to the whole optimizer: set it in the ",
+                                "optimizer's options");
       },
       *this, whole);
 }

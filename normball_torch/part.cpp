@@ -50,27 +50,27 @@ bool overlaps_itself(const Tensor& tensor) {
 void require_supported(const std::string& name, const Tensor& tensor) {
   constexpr auto here = "NormBall";
   if (!tensor.defined()) {
-    normball::detail::invalid(here, "'", name, "' is an undefined tensor");
+    normball::throw_invalid(here, "'", name, "' is an undefined tensor");
   }
   if (tensor.layout() != ::torch::kStrided) {
-    normball::detail::invalid(here, "'", name, "' is not a dense tensor");
+    normball::throw_invalid(here, "'", name, "' is not a dense tensor");
   }
   if (!at::isFloatingType(tensor.scalar_type())) {
-    normball::detail::invalid(here, "'", name, "' has the type ", tensor.scalar_type(),
-                              "; parameters must be real floating-point numbers");
+    normball::throw_invalid(here, "'", name, "' has the type ", tensor.scalar_type(),
+                            "; parameters must be real floating-point numbers");
   }
   if (tensor.is_meta()) {
-    normball::detail::invalid(here, "'", name, "' is on the device meta and has no data: make it ",
-                              "on the CPU and initialize it");
+    normball::throw_invalid(here, "'", name, "' is on the device meta and has no data: make it ",
+                            "on the CPU and initialize it");
   }
   if (tensor.is_inference()) {
-    normball::detail::invalid(here, "'", name, "' was made in inference mode, where nothing is ",
-                              "trained: make it outside, or use clone()");
+    normball::throw_invalid(here, "'", name, "' was made in inference mode, where nothing is ",
+                            "trained: make it outside, or use clone()");
   }
   if (overlaps_itself(tensor)) {
-    normball::detail::invalid(here, "'", name, "' (", tensor.sizes(),
-                              ") is an expanded or strided view whose entries share memory; use ",
-                              "contiguous() or the tensor that it is a view of");
+    normball::throw_invalid(here, "'", name, "' (", tensor.sizes(),
+                            ") is an expanded or strided view whose entries share memory; use ",
+                            "contiguous() or the tensor that it is a view of");
   }
 }
 
@@ -80,28 +80,28 @@ void require_fitting(const Member& member) {
   const Tensor& gradient = member.tensor.grad();
   if (gradient.defined()) {
     if (gradient.layout() != ::torch::kStrided) {
-      normball::detail::invalid(here, "the gradient of '", name,
-                                "' is sparse; make it dense, e.g. with sparse(false)");
+      normball::throw_invalid(here, "the gradient of '", name,
+                              "' is sparse; make it dense, e.g. with sparse(false)");
     }
     if (gradient.sizes() != member.tensor.sizes()) {
-      normball::detail::invalid(here, "the gradient of '", name, "' has the shape ",
-                                gradient.sizes(), ", the parameter ", member.tensor.sizes(),
-                                "; zero_grad() and compute it again");
+      normball::throw_invalid(here, "the gradient of '", name, "' has the shape ", gradient.sizes(),
+                              ", the parameter ", member.tensor.sizes(),
+                              "; zero_grad() and compute it again");
     }
     if (!at::isFloatingType(gradient.scalar_type())) {
-      normball::detail::invalid(here, "the gradient of '", name, "' has the type ",
-                                gradient.scalar_type(), "; it must be real floating-point");
+      normball::throw_invalid(here, "the gradient of '", name, "' has the type ",
+                              gradient.scalar_type(), "; it must be real floating-point");
     }
     if (gradient.device() != member.tensor.device()) {
-      normball::detail::invalid(here, "the gradient of '", name, "' is on ", gradient.device(),
-                                ", the parameter on ", member.tensor.device());
+      normball::throw_invalid(here, "the gradient of '", name, "' is on ", gradient.device(),
+                              ", the parameter on ", member.tensor.device());
     }
   }
   const Tensor& momentum = member.state->momentum_buffer();
   if (!momentum.defined()) return;
   if (momentum.layout() != ::torch::kStrided || momentum.is_meta() ||
       !at::isFloatingType(momentum.scalar_type()) || momentum.sizes() != member.tensor.sizes()) {
-    normball::detail::invalid(
+    normball::throw_invalid(
         here, "the momentum of '", name, "' has the shape ", momentum.sizes(), ", the type ",
         momentum.scalar_type(), " and the layout ", momentum.layout(), " on ", momentum.device(),
         ", the parameter ", member.tensor.sizes(), " and ", member.tensor.scalar_type(),

@@ -42,9 +42,9 @@ class Listing {
     const Holder own{tensor.unsafeGetTensorImpl(), begin + bytes, name};
     const auto [at, is_new] = memory_.emplace(begin, own);
     const auto fail = [](const Holder& a, const Holder& b) {
-      normball::detail::invalid("NormBall", "'", a.name, "' and '", b.name,
-                                "' share memory but not their gradient: tie weights by using ",
-                                "one tensor");
+      normball::throw_invalid("NormBall", "'", a.name, "' and '", b.name,
+                              "' share memory but not their gradient: tie weights by using ",
+                              "one tensor");
     };
     if (!is_new) {
       if (at->second.tensor != own.tensor) fail(at->second, own);

@@ -53,8 +53,8 @@ double NormBall::scale_into_balls() {
     const Route& route = *member.route;
     const Tensor values = edits.copy(member);
     if (!values.isfinite().all().item<bool>()) {
-      normball::detail::invalid("NormBall::scale_into_balls", "the weight of '", route.name,
-                                "' has an entry that is not finite");
+      normball::throw_invalid("NormBall::scale_into_balls", "the weight of '", route.name,
+                              "' has an entry that is not finite");
     }
     for (const auto& block : route.blocks) {
       const Tensor weight = block_view(values, block);

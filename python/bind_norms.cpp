@@ -29,11 +29,11 @@ Norm norm_from(const std::string& text, const std::optional<std::string>& solver
   if (std::holds_alternative<Auto>(norm)) norm = Spectral{};
   auto* spectral = std::get_if<Spectral>(&norm);
   if (spectral == nullptr) {
-    detail::invalid("norm", "only the spectral norm has a solver; '", text, "' with solver '",
-                    *solver, "'");
+    throw_invalid("norm", "only the spectral norm has a solver; '", text, "' with solver '",
+                  *solver, "'");
   }
   if (text.find("solver") != std::string::npos) {
-    detail::invalid("norm", "'", text, "' names its solver; leave out the other, '", *solver, "'");
+    throw_invalid("norm", "'", text, "' names its solver; leave out the other, '", *solver, "'");
   }
   spectral->solver = parse_polar_solver(*solver);
   return norm;
@@ -163,8 +163,8 @@ void bind_norms(py::module_& module) {
       [](Array<double>& x, const std::string& text, const Shape& shape, double radius,
          std::uint64_t seed) {
         if (x.ndim() != 2 || x.shape(0) != shape.rows || x.shape(1) != shape.cols) {
-          detail::invalid("initialize_block", "the array must have the block's ", shape.rows, "x",
-                          shape.cols);
+          throw_invalid("initialize_block", "the array must have the block's ", shape.rows, "x",
+                        shape.cols);
         }
         Random random(seed);
         initialize<double>(parse_norm(text), shape, radius,

@@ -26,10 +26,8 @@ class NonFiniteError : public std::runtime_error {
   std::string layer_;
 };
 
-namespace detail {
-
 template <class... Parts>
-std::string message(std::string_view where, const Parts&... parts) {
+std::string error_message(std::string_view where, const Parts&... parts) {
   std::ostringstream text;
   text << '[' << where << "] ";
   (text << ... << parts);
@@ -37,37 +35,36 @@ std::string message(std::string_view where, const Parts&... parts) {
 }
 
 template <class... Parts>
-[[noreturn]] void invalid(std::string_view where, const Parts&... parts) {
-  throw std::invalid_argument(message(where, parts...));
+[[noreturn]] void throw_invalid(std::string_view where, const Parts&... parts) {
+  throw std::invalid_argument(error_message(where, parts...));
 }
 
 inline void require_positive(std::string_view where, std::string_view what, double value) {
   if (!(std::isfinite(value) && value > 0)) {
-    invalid(where, what, " must be positive and finite, got ", value);
+    throw_invalid(where, what, " must be positive and finite, got ", value);
   }
 }
 
 template <class T>
 void require_view(std::string_view where, std::string_view what, MatrixView<T> view) {
   if (view.rows < 0 || view.cols < 0 || (view.rows > 1 && view.stride < view.cols)) {
-    invalid(where, what, " has ", view.rows, " rows, ", view.cols, " columns and row stride ",
-            view.stride, "; sizes must not be negative and the stride not below the columns");
+    throw_invalid(where, what, " has ", view.rows, " rows, ", view.cols, " columns and row stride ",
+                  view.stride, "; sizes must not be negative and the stride not below the columns");
   }
   if (view.rows > 0 && std::max(view.stride, view.cols) > max_elements / view.rows) {
-    invalid(where, what, " of ", view.rows, " rows and ", view.cols,
-            " columns is too large: at most ", max_elements, " elements");
+    throw_invalid(where, what, " of ", view.rows, " rows and ", view.cols,
+                  " columns is too large: at most ", max_elements, " elements");
   }
-  if (view.data == nullptr && !view.empty()) invalid(where, what, " has null data");
+  if (view.data == nullptr && !view.empty()) throw_invalid(where, what, " has null data");
 }
 
 template <class A, class B>
 void require_same_size(std::string_view where, std::string_view what, MatrixView<A> got,
                        std::string_view other, MatrixView<B> expected) {
   if (!same_size(got, expected)) {
-    invalid(where, what, " is ", got.rows, "x", got.cols, " but ", other, " is ", expected.rows,
-            "x", expected.cols);
+    throw_invalid(where, what, " is ", got.rows, "x", got.cols, " but ", other, " is ",
+                  expected.rows, "x", expected.cols);
   }
 }
 
-}  // namespace detail
 }  // namespace normball

@@ -76,8 +76,8 @@ int default_threads() {
 
 void set_default_threads(int threads) {
   if (threads < 0 || threads > max_threads) {
-    detail::invalid("set_default_threads", "threads must be from 0 (OpenMP's default) to ",
-                    max_threads, ", got ", threads);
+    throw_invalid("set_default_threads", "threads must be from 0 (OpenMP's default) to ",
+                  max_threads, ", got ", threads);
   }
   chosen = threads;
 }

@@ -62,13 +62,13 @@ TextCall TextCall::parse(std::string_view where, std::string_view text) {
   TextCall call{.where = std::string(where), .name = {}, .arguments = {}};
   const auto open = text.find('(');
   call.name = trim(text.substr(0, open));
-  if (call.name.empty()) detail::invalid(where, "expected a name, got '", text, "'");
+  if (call.name.empty()) throw_invalid(where, "expected a name, got '", text, "'");
   if (open == std::string_view::npos) return call;
-  if (text.back() != ')') detail::invalid(where, "missing ')' at the end of '", text, "'");
+  if (text.back() != ')') throw_invalid(where, "missing ')' at the end of '", text, "'");
   const auto inside = trim(text.substr(open + 1, text.size() - open - 2));
   if (inside.empty()) return call;
   for (const auto part : split(inside)) {
-    if (part.empty()) detail::invalid(where, "empty argument in '", text, "'");
+    if (part.empty()) throw_invalid(where, "empty argument in '", text, "'");
     const auto equals = part.substr(0, part.find('(')).find('=');
     if (equals == std::string_view::npos) {
       call.arguments.push_back({"", std::string(part)});
@@ -100,21 +100,21 @@ double TextCall::take_number(std::string_view key, double fallback) {
 
 double TextCall::take_number(std::string_view key) {
   const std::string value = take(key, "");
-  if (value.empty()) detail::invalid(where, "'", name, "' needs ", key, "=<number>");
+  if (value.empty()) throw_invalid(where, "'", name, "' needs ", key, "=<number>");
   return parse_number(where, key, value);
 }
 
 void TextCall::require_all_taken() const {
   if (arguments.empty()) return;
   const auto& [key, value] = arguments.front();
-  detail::invalid(where, "'", name, "' does not take '", key, key.empty() ? "" : "=", value, "'");
+  throw_invalid(where, "'", name, "' does not take '", key, key.empty() ? "" : "=", value, "'");
 }
 
 double parse_number(std::string_view where, std::string_view what, std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    detail::invalid(where, what, " must be a number, got '", text, "'");
+    throw_invalid(where, what, " must be a number, got '", text, "'");
   }
   return value;
 }

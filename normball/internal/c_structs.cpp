@@ -12,14 +12,14 @@ namespace {
 template <class T>
 T read_struct(const void* from, size_t size, size_t smallest, std::string_view what) {
   if (size < smallest) {
-    invalid("normball_create", what, " is ", size, ", below ", smallest,
-            ": fill the options with normball_default_options()");
+    throw_invalid("normball_create", what, " is ", size, ", below ", smallest,
+                  ": fill the options with normball_default_options()");
   }
   const auto* bytes = static_cast<const unsigned char*>(from);
   for (size_t i = sizeof(T); i < size; ++i) {
     if (bytes[i] != 0) {
-      invalid("normball_create", what, " is ", size, ": the program uses a field that ", "version ",
-              NORMBALL_VERSION, " of the library does not know");
+      throw_invalid("normball_create", what, " is ", size, ": the program uses a field that ",
+                    "version ", NORMBALL_VERSION, " of the library does not know");
     }
   }
   T result{};
@@ -37,7 +37,7 @@ constexpr size_t first_layer_report_size =
 }  // namespace
 
 void require_pointer(const void* pointer, std::string_view where, std::string_view what) {
-  if (pointer == nullptr) invalid(where, what, " must not be null");
+  if (pointer == nullptr) throw_invalid(where, what, " must not be null");
 }
 
 normball_options read_options(const normball_options* options) {
@@ -49,7 +49,7 @@ normball_options read_options(const normball_options* options) {
         std::pair(result.light, "light"), std::pair(result.skip_nonfinite, "skip_nonfinite"),
         std::pair(result.report_weight_norms, "report_weight_norms")}) {
     if (flag != 0 && flag != 1) {
-      invalid("normball_create", "options.", what, " must be 0 or 1, got ", flag);
+      throw_invalid("normball_create", "options.", what, " must be 0 or 1, got ", flag);
     }
   }
   for (const auto& [size, smallest, what] :
@@ -58,8 +58,8 @@ normball_options read_options(const normball_options* options) {
         std::tuple(result.layer_report_size, first_layer_report_size,
                    "options.layer_report_size")}) {
     if (size < smallest || size > 4096) {
-      invalid("normball_create", what, " is ", size, ", not between ", smallest,
-              " and 4096: fill the options with normball_default_options()");
+      throw_invalid("normball_create", what, " is ", size, ", not between ", smallest,
+                    " and 4096: fill the options with normball_default_options()");
     }
   }
   return result;
@@ -85,10 +85,10 @@ void require_used(const Method& method, const std::vector<Layer>& layers) {
     const Layer& layer = layers[l];
     const auto refuse = [&](const auto& what, const auto& got, const auto& own,
                             const auto& neutral) {
-      invalid("normball_create", what, " of '",
-              layer.name.empty() ? "layer" + std::to_string(l) : layer.name, "' is ", got,
-              ", which has no effect: '", method.name, "' has ", own, " for every layer; ", "give ",
-              neutral);
+      throw_invalid("normball_create", what, " of '",
+                    layer.name.empty() ? "layer" + std::to_string(l) : layer.name, "' is ", got,
+                    ", which has no effect: '", method.name, "' has ", own, " for every layer; ",
+                    "give ", neutral);
     };
     if (method.norm && layer.norm != Norm(Auto{}) && layer.norm != *method.norm) {
       refuse("norm", to_string(layer.norm), to_string(*method.norm), "NULL");

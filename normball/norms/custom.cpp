@@ -29,8 +29,8 @@ void NormOracle::lmo(ConstMatrixView<float> d, MatrixView<float> out) const {
 }
 
 double NormOracle::norm(ConstMatrixView<double>) const {
-  detail::invalid("NormOracle::norm", "the norm '", name(),
-                  "' does not define norm(), which this rule or report needs");
+  throw_invalid("NormOracle::norm", "the norm '", name(),
+                "' does not define norm(), which this rule or report needs");
 }
 
 template <class T>
@@ -38,9 +38,9 @@ void require_descent(const NormOracle& oracle, ConstMatrixView<T> d, ConstMatrix
   const double pairing = dot<T>(d, x);
   constexpr double rounding = 64 * static_cast<double>(std::numeric_limits<T>::epsilon());
   if (pairing > 0 && pairing > rounding * l2_norm<T>(d) * l2_norm<T>(x)) {
-    detail::invalid("NormOracle::lmo", "the norm '", oracle.name(),
-                    "' returned x with <d, x> = ", pairing,
-                    "; a minimizer over a ball has <d, x> <= 0: is its minus sign missing?");
+    throw_invalid("NormOracle::lmo", "the norm '", oracle.name(),
+                  "' returned x with <d, x> = ", pairing,
+                  "; a minimizer over a ball has <d, x> <= 0: is its minus sign missing?");
   }
 }
 
@@ -52,7 +52,7 @@ Custom Custom::parse(TextCall&) { return {}; }
 std::string Custom::text() const { return oracle ? oracle->name() : "custom"; }
 
 ResolvedNorm Custom::resolve(const Shape&) const {
-  if (!oracle) detail::invalid("Custom", "oracle must not be null");
+  if (!oracle) throw_invalid("Custom", "oracle must not be null");
   return {.geometry = Geometry::Oracle, .oracle = oracle};
 }
 
@@ -77,8 +77,8 @@ struct Oracle : StoredDirection {
   static double norm(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace) {
     const double value = norm.oracle->norm(in_double(x, workspace));
     if (value < 0) {
-      invalid("NormOracle::norm", "the norm '", norm.oracle->name(), "' returned ", value,
-              "; a norm is not negative");
+      throw_invalid("NormOracle::norm", "the norm '", norm.oracle->name(), "' returned ", value,
+                    "; a norm is not negative");
     }
     return value;
   }

@@ -35,7 +35,7 @@ Role parse_role(std::string_view text) {
   if (found != detail::role_names.end()) return found->second;
   std::array<std::string_view, detail::role_names.size()> names;
   std::ranges::transform(detail::role_names, names.begin(), &Named::first);
-  detail::invalid("parse_role", unknown_name("role", text, names));
+  throw_invalid("parse_role", unknown_name("role", text, names));
 }
 
 std::string to_string(Role role) {

@@ -36,8 +36,8 @@ Spectral Spectral::parse(TextCall& call) {
   for (const auto& [name, scale] : scales) {
     if (!call.take_flag(name)) continue;
     if (!chosen.empty()) {
-      detail::invalid("parse_norm", "'", chosen, "' and '", name,
-                      "' are two scalings of the spectral norm: choose one");
+      throw_invalid("parse_norm", "'", chosen, "' and '", name,
+                    "' are two scalings of the spectral norm: choose one");
     }
     chosen = name;
     norm.scale = scale;

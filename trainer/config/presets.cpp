@@ -62,17 +62,17 @@ fs::path find_config(std::string_view name_or_file) {
   if (fs::path path(name_or_file); fs::is_regular_file(path)) return path;
   if (fs::is_directory(name_or_file)) {
     const fs::path inside = fs::path(name_or_file) / "config.toml";
-    normball::detail::invalid("config", name_or_file, " is a directory; name a TOML file",
-                              fs::is_regular_file(inside) ? ", such as " + inside.string() : "",
-                              ", or a preset (`normball config --list`)");
+    normball::throw_invalid("config", name_or_file, " is a directory; name a TOML file",
+                            fs::is_regular_file(inside) ? ", such as " + inside.string() : "",
+                            ", or a preset (`normball config --list`)");
   }
   if (auto path = find_preset(name_or_file)) return *path;
   const auto all = presets();
   std::vector<std::string_view> names;
   for (const auto& preset : all) names.push_back(preset.name);
   const std::string text = unknown_name("file or preset", name_or_file, names);
-  normball::detail::invalid("config", text.substr(0, text.find(" Allowed:")),
-                            " `normball config --list` shows the presets");
+  normball::throw_invalid("config", text.substr(0, text.find(" Allowed:")),
+                          " `normball config --list` shows the presets");
 }
 
 }  // namespace normball::trainer::config

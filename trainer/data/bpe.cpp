@@ -69,7 +69,7 @@ void Bpe::MergeTable::add(Symbol left, Symbol right, Symbol joined) {
 
 std::string_view Bpe::text(int token) const {
   if (token < 0 || token >= vocabulary()) {
-    detail::invalid("Bpe", "token ", token, " is outside the vocabulary of ", vocabulary());
+    throw_invalid("Bpe", "token ", token, " is outside the vocabulary of ", vocabulary());
   }
   return text_of_token_[static_cast<size_t>(token)];
 }

@@ -33,8 +33,8 @@ DataCursor cursor_of(const std::map<std::string, std::int64_t>& entries) {
   const DataCursor cursor{static_cast<std::uint64_t>(entry("seed")), count("epoch"),
                           count("position"), count("items")};
   if (cursor.position > cursor.items) {
-    detail::invalid(where, "'position' is ", cursor.position, ", beyond the ", cursor.items,
-                    " items");
+    throw_invalid(where, "'position' is ", cursor.position, ", beyond the ", cursor.items,
+                  " items");
   }
   return cursor;
 }
@@ -51,8 +51,8 @@ Random random_for(std::uint64_t seed, Purpose purpose, std::int64_t a, std::int6
 std::vector<std::uint32_t> shuffled_order(std::uint64_t seed, std::int64_t epoch,
                                           std::int64_t items) {
   if (items < 0 || items > std::int64_t{std::numeric_limits<std::uint32_t>::max()}) {
-    detail::invalid("shuffled_order", "at most 2^32 - 1 items can be shuffled, got ", items,
-                    "; use a longer sequence length");
+    throw_invalid("shuffled_order", "at most 2^32 - 1 items can be shuffled, got ", items,
+                  "; use a longer sequence length");
   }
   std::vector<std::uint32_t> order(static_cast<size_t>(items));
   std::iota(order.begin(), order.end(), 0u);
@@ -64,12 +64,12 @@ std::vector<std::uint32_t> shuffled_order(std::uint64_t seed, std::int64_t epoch
 void attach(DataCursor& cursor, std::int64_t items) {
   if (cursor.items == 0 && cursor.epoch == 0 && cursor.position == 0) cursor.items = items;
   if (cursor.items != items) {
-    detail::invalid(where, "belongs to data of ", cursor.items, " items, but these are ", items,
-                    "; resume with the same data and sequence length");
+    throw_invalid(where, "belongs to data of ", cursor.items, " items, but these are ", items,
+                  "; resume with the same data and sequence length");
   }
   if (cursor.epoch < 0 || cursor.position < 0 || cursor.position > items) {
-    detail::invalid(where, "stands at epoch ", cursor.epoch, ", position ", cursor.position,
-                    ", which is outside the ", items, " items");
+    throw_invalid(where, "stands at epoch ", cursor.epoch, ", position ", cursor.position,
+                  ", which is outside the ", items, " items");
   }
 }
 

@@ -16,7 +16,7 @@ class DataError : public std::runtime_error {
 
 template <class... Parts>
 [[noreturn]] void fail(std::string_view where, const Parts&... parts) {
-  throw DataError(normball::detail::message(where, parts...));
+  throw DataError(normball::error_message(where, parts...));
 }
 
 }  // namespace normball::trainer::data

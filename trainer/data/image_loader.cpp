@@ -67,12 +67,12 @@ void resize(const ImageSet& images, std::int64_t count, ImageBatch& batch) {
 PixelTable::PixelTable(const ImageSet& images, const ChannelStatistics& statistics) {
   const auto channels = static_cast<size_t>(images.channels);
   if (statistics.mean.size() != channels || statistics.std.size() != channels) {
-    detail::invalid("PixelTable", "mean and std must have ", channels, " channels, got ",
-                    statistics.mean.size(), " and ", statistics.std.size());
+    throw_invalid("PixelTable", "mean and std must have ", channels, " channels, got ",
+                  statistics.mean.size(), " and ", statistics.std.size());
   }
   tables_.resize(channels);
   for (size_t c = 0; c < channels; ++c) {
-    detail::require_positive("PixelTable", "std", statistics.std[c]);
+    require_positive("PixelTable", "std", statistics.std[c]);
     for (size_t v = 0; v < 256; ++v) {
       tables_[c][v] = (static_cast<float>(v) / 255 - statistics.mean[c]) / statistics.std[c];
     }
@@ -91,8 +91,8 @@ ImageLoader::ImageLoader(ImageSet images, ImageLoaderOptions options, DataCursor
   }
   const std::int64_t room = std::min(images_.height, images_.width) - 1;
   if (options_.augmentation.translate < 0 || options_.augmentation.translate > room) {
-    detail::invalid(where, "translate must be 0 to ", room, ", got ",
-                    options_.augmentation.translate);
+    throw_invalid(where, "translate must be 0 to ", room, ", got ",
+                  options_.augmentation.translate);
   }
   attach(cursor_, images_.count);
   start_epoch();
@@ -118,8 +118,8 @@ void ImageLoader::next(ImageBatch& batch) {
 void image_range(const ImageSet& images, const PixelTable& table, std::int64_t first,
                  std::int64_t count, ImageBatch& batch) {
   if (first < 0 || count < 0 || count > images.count - first) {
-    detail::invalid("image_range", "images ", first, " to ", first + count, " of ", images.count,
-                    " asked for");
+    throw_invalid("image_range", "images ", first, " to ", first + count, " of ", images.count,
+                  " asked for");
   }
   resize(images, count, batch);
   for (std::int64_t i = 0; i < count; ++i) {

@@ -148,8 +148,8 @@ void require_few_shards(const PrepareOptions& options, const TextSplit& split) {
   };
   const std::int64_t shards = std::max(shards_of(split.train), shards_of(split.validation));
   if (shards <= ShardWriter::max_shards) return;
-  detail::invalid(where, "shards of ", options.shard_tokens, " tokens would be ", shards,
-                  " files; at most ", ShardWriter::max_shards, " are made. Make the shards larger");
+  throw_invalid(where, "shards of ", options.shard_tokens, " tokens would be ", shards,
+                " files; at most ", ShardWriter::max_shards, " are made. Make the shards larger");
 }
 
 void copy_vocabulary(const std::string& from, const std::string& to) {
@@ -168,10 +168,10 @@ ShardDescription prepare(const PrepareOptions& options, const PrepareProgress& p
   const Tokenizer tokenizer =
       options.bpe_directory.empty() ? Tokenizer::bytes() : Tokenizer::gpt2(options.bpe_directory);
   if (options.separators_in_text && tokenizer.is_bytes()) {
-    detail::invalid(where, "bytes have no token for <|endoftext|>; separators need a vocabulary");
+    throw_invalid(where, "bytes have no token for <|endoftext|>; separators need a vocabulary");
   }
   const TextSplit split = split_text(options.texts, tokenizer, options.validation_share);
-  if (split.train.empty()) detail::invalid(where, "no text is left to train on");
+  if (split.train.empty()) throw_invalid(where, "no text is left to train on");
   if (tokenizer.is_bytes()) require_few_shards(options, split);
   PartialDirectory directory(options.out);
   Preparation preparation(options, tokenizer, progress,

@@ -21,8 +21,8 @@ size_t place_to_cut(const files::Bytes& text, size_t position, const Tokenizer& 
 TextSplit split_text(const std::vector<std::string>& paths, const Tokenizer& tokenizer,
                      double validation_share) {
   if (!(validation_share >= 0 && validation_share < 1)) {
-    detail::invalid("split_text", "the share for validation must be at least 0 and below 1, got ",
-                    validation_share);
+    throw_invalid("split_text", "the share for validation must be at least 0 and below 1, got ",
+                  validation_share);
   }
   if (paths.empty()) detail::invalid("split_text", "no text file named");
   std::vector<files::Bytes> texts;

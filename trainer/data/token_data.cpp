@@ -128,8 +128,8 @@ void TokenData::append(files::Bytes tokens, Width width) {
 void TokenData::read(std::int64_t first, std::span<std::int64_t> out) const {
   const auto count = static_cast<std::int64_t>(out.size());
   if (first < 0 || count > size_ - first) {
-    detail::invalid("TokenData", "tokens ", first, " to ", first + count, " of ", size_,
-                    " asked for");
+    throw_invalid("TokenData", "tokens ", first, " to ", first + count, " of ", size_,
+                  " asked for");
   }
   auto piece = std::ranges::upper_bound(pieces_, first, {}, &Piece::first);
   for (size_t done = 0; done < out.size(); ++piece) {
@@ -148,7 +148,7 @@ void TokenData::read(std::int64_t first, std::span<std::int64_t> out) const {
 
 TokenData TokenData::slice(std::int64_t first, std::int64_t count) const {
   if (first < 0 || count < 0 || count > size_ - first) {
-    detail::invalid("TokenData", "a slice of ", count, " tokens from ", first, " of ", size_);
+    throw_invalid("TokenData", "a slice of ", count, " tokens from ", first, " of ", size_);
   }
   TokenData part;
   for (const auto& p : pieces_) {

@@ -11,11 +11,11 @@ namespace {
 // Windows of `length` inputs that fit one after another; each also needs the token after it.
 std::int64_t windows_in(const char* where, const TokenData& data, std::int64_t batch,
                         std::int64_t length) {
-  if (batch < 1) detail::invalid(where, "batch must be at least 1, got ", batch);
-  if (length < 1) detail::invalid(where, "length must be at least 1, got ", length);
+  if (batch < 1) throw_invalid(where, "batch must be at least 1, got ", batch);
+  if (length < 1) throw_invalid(where, "length must be at least 1, got ", length);
   if (data.size() <= length) {
-    detail::invalid(where, "a window of ", length, " tokens and its next one do not fit into the ",
-                    data.size(), " tokens there are; use more data or a shorter length");
+    throw_invalid(where, "a window of ", length, " tokens and its next one do not fit into the ",
+                  data.size(), " tokens there are; use more data or a shorter length");
   }
   return (data.size() - 1) / length;
 }
@@ -80,13 +80,13 @@ TokenEvaluation::TokenEvaluation(TokenData data, std::int64_t batch, std::int64_
       available_(windows_in("TokenEvaluation", data_, batch, length)),
       windows_(std::min(available_, max_windows)) {
   if (max_windows < 1) {
-    detail::invalid("TokenEvaluation", "max_windows must be at least 1, got ", max_windows);
+    throw_invalid("TokenEvaluation", "max_windows must be at least 1, got ", max_windows);
   }
 }
 
 void TokenEvaluation::fill(std::int64_t index, TokenBatch& batch) const {
   if (index < 0 || index >= batches()) {
-    detail::invalid("TokenEvaluation", "batch ", index, " of ", batches(), " asked for");
+    throw_invalid("TokenEvaluation", "batch ", index, " of ", batches(), " asked for");
   }
   const std::int64_t first = index * batch_;
   resize(std::min(batch_, windows_ - first), length_, batch);

@@ -152,8 +152,8 @@ std::vector<std::string> find_shards(const std::string& path, const std::string&
 ShardWriter::ShardWriter(std::string directory, std::string prefix, std::int64_t shard_tokens)
     : directory_(std::move(directory)), prefix_(std::move(prefix)), shard_tokens_(shard_tokens) {
   if (shard_tokens < 1 || shard_tokens > max_shard_tokens) {
-    detail::invalid("ShardWriter", "tokens of a shard must be in 1 to ", max_shard_tokens, ", got ",
-                    shard_tokens);
+    throw_invalid("ShardWriter", "tokens of a shard must be in 1 to ", max_shard_tokens, ", got ",
+                  shard_tokens);
   }
 }
 

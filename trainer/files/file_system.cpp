@@ -38,9 +38,9 @@ std::string_view remedy(int error_number) {
 std::string describe(std::string_view where, std::string_view doing, const fs::path& path,
                      int error_number) {
   const bool full = error_number == ENOSPC || error_number == EDQUOT;
-  return normball::detail::message(
-      where, full ? "disk full while " : "error while ", doing, " ", path.string(), ": ",
-      std::generic_category().message(error_number), remedy(error_number));
+  return normball::error_message(where, full ? "disk full while " : "error while ", doing, " ",
+                                 path.string(), ": ", std::generic_category().message(error_number),
+                                 remedy(error_number));
 }
 
 }  // namespace
@@ -107,8 +107,8 @@ std::string read_small_file(const fs::path& path, std::uintmax_t limit) {
   read_in_pieces(path, [&](std::span<const std::byte> piece) {
     if (text.size() + piece.size() > limit) {
       throw std::runtime_error(
-          normball::detail::message("read_file", path.string(), " is larger than the ", limit,
-                                    " bytes allowed for this kind of file; is it the right one?"));
+          normball::error_message("read_file", path.string(), " is larger than the ", limit,
+                                  " bytes allowed for this kind of file; is it the right one?"));
     }
     text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
   });

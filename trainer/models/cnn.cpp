@@ -28,27 +28,27 @@ constexpr std::int64_t kPatch = 2;                           // pixels a side
 constexpr std::array<double, 3> kChannels = {64, 256, 256};  // at width 1
 
 void validate(const CnnConfig& config) {
-  detail::require_positive("Cnn", "width", config.width);
-  detail::require_positive("Cnn", "output_scale", config.output_scale);
-  detail::require_positive("Cnn", "norm_epsilon", config.norm_epsilon);
+  require_positive("Cnn", "width", config.width);
+  require_positive("Cnn", "output_scale", config.output_scale);
+  require_positive("Cnn", "norm_epsilon", config.norm_epsilon);
   if (config.channels < 1 || config.classes < 1) {
-    detail::invalid("Cnn", config.channels, " channels and ", config.classes,
-                    " classes; both must be at least 1");
+    throw_invalid("Cnn", config.channels, " channels and ", config.classes,
+                  " classes; both must be at least 1");
   }
   if (config.size < 9) {
-    detail::invalid("Cnn", "size ", config.size, "; three poolings need 9 pixels or more a side");
+    throw_invalid("Cnn", "size ", config.size, "; three poolings need 9 pixels or more a side");
   }
   if (!(config.label_smoothing >= 0 && config.label_smoothing < 1)) {
-    detail::invalid("Cnn", "label_smoothing must be in [0, 1), got ", config.label_smoothing);
+    throw_invalid("Cnn", "label_smoothing must be in [0, 1), got ", config.label_smoothing);
   }
   if (!(config.norm_momentum >= 0 && config.norm_momentum < 1)) {
-    detail::invalid("Cnn", "norm_momentum must be in [0, 1), got ", config.norm_momentum);
+    throw_invalid("Cnn", "norm_momentum must be in [0, 1), got ", config.norm_momentum);
   }
   if (!(std::isfinite(config.whiten_epsilon) && config.whiten_epsilon >= 0)) {
-    detail::invalid("Cnn", "whiten_epsilon must be 0 or more, got ", config.whiten_epsilon);
+    throw_invalid("Cnn", "whiten_epsilon must be 0 or more, got ", config.whiten_epsilon);
   }
   if (config.views != 1 && config.views != 2 && config.views != 6) {
-    detail::invalid("Cnn", "views must be 1, 2 or 6, got ", config.views);
+    throw_invalid("Cnn", "views must be 1, 2 or 6, got ", config.views);
   }
 }
 
@@ -132,8 +132,8 @@ void Cnn::prepare(const torch::Tensor& images) {
   const auto [variances, directions] = torch::linalg_eigh(moments);
   const auto lengths = (variances.clamp_min(0) + config_.whiten_epsilon).sqrt();
   if (lengths.min().item<double>() == 0) {
-    detail::invalid("Cnn::prepare", "the patches of ", images.size(0),
-                    " images do not span all directions; give more images or a whiten_epsilon");
+    throw_invalid("Cnn::prepare", "the patches of ", images.size(0),
+                  " images do not span all directions; give more images or a whiten_epsilon");
   }
   const auto filters = (directions / lengths).t().reshape({-1, config_.channels, kPatch, kPatch});
   whiten_.copy_(torch::cat({filters, -filters}));

@@ -11,17 +11,17 @@ namespace {
 
 void validate(const GptConfig& config) {
   const auto positive = [](const char* what, std::int64_t value) {
-    if (value < 1) detail::invalid("Gpt", what, " must be at least 1, got ", value);
+    if (value < 1) throw_invalid("Gpt", what, " must be at least 1, got ", value);
   };
   positive("vocabulary", config.vocabulary);
   positive("layers", config.layers);
   positive("heads", config.heads);
   positive("width", config.width);
   positive("context", config.context);
-  detail::require_positive("Gpt", "rotary_base", config.rotary_base);
+  require_positive("Gpt", "rotary_base", config.rotary_base);
   if (config.width % (2 * config.heads) != 0) {
-    detail::invalid("Gpt", "width ", config.width, " with ", config.heads,
-                    " heads; the width must be a multiple of twice the heads");
+    throw_invalid("Gpt", "width ", config.width, " with ", config.heads,
+                  " heads; the width must be a multiple of twice the heads");
   }
 }
 
@@ -97,8 +97,8 @@ double Gpt::training_flops() const {
 
 torch::Tensor Gpt::loss(const Batch& batch) const {
   if (batch.targets.sizes() != batch.inputs.sizes()) {
-    detail::invalid("Gpt", "inputs are ", batch.inputs.sizes(), " but targets ",
-                    batch.targets.sizes(), "; each token needs the next one as its target");
+    throw_invalid("Gpt", "inputs are ", batch.inputs.sizes(), " but targets ",
+                  batch.targets.sizes(), "; each token needs the next one as its target");
   }
   const auto x = hidden(batch.inputs, nullptr).flatten(0, 1);
   return ops::linear_cross_entropy(x, embedding_, batch.targets.flatten());
@@ -106,7 +106,7 @@ torch::Tensor Gpt::loss(const Batch& batch) const {
 
 torch::Tensor Gpt::hidden(const torch::Tensor& tokens, KeyValueCache* cache) const {
   if (tokens.dim() != 2 || tokens.numel() == 0) {
-    detail::invalid("Gpt", "tokens are ", tokens.sizes(), "; (batch, length) is needed");
+    throw_invalid("Gpt", "tokens are ", tokens.sizes(), "; (batch, length) is needed");
   }
   const std::int64_t first = cache ? cache->position : 0, length = tokens.size(1);
   const auto rotation = ops::rotary_embedding(first, length, config_.width / config_.heads,

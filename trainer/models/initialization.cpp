@@ -17,8 +17,8 @@ void initialize_on_spheres(const Model& model, const std::vector<Layer>& layers,
                            bool all) {
   const auto& parameters = model.parameters();
   if (layers.size() != parameters.size()) {
-    detail::invalid("initialize_on_spheres", layers.size(), " layers for ", parameters.size(),
-                    " parameters");
+    throw_invalid("initialize_on_spheres", layers.size(), " layers for ", parameters.size(),
+                  " parameters");
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     if (parameters[i].starts_at_zero && !all) {

@@ -11,17 +11,17 @@ namespace normball::trainer::models {
 
 Mlp::Mlp(const MlpConfig& config) : config_(config) {
   if (config.channels < 1 || config.size < 1 || config.classes < 1) {
-    detail::invalid("Mlp", config.channels, " channels, size ", config.size, " and ",
-                    config.classes, " classes; all must be at least 1");
+    throw_invalid("Mlp", config.channels, " channels, size ", config.size, " and ", config.classes,
+                  " classes; all must be at least 1");
   }
   if (!(config.label_smoothing >= 0 && config.label_smoothing < 1)) {
-    detail::invalid("Mlp", "label_smoothing must be in [0, 1), got ", config.label_smoothing);
+    throw_invalid("Mlp", "label_smoothing must be in [0, 1), got ", config.label_smoothing);
   }
   std::vector<std::int64_t> widths = config.hidden;
   widths.push_back(config.classes);
   std::int64_t in = config.channels * config.size * config.size;
   for (size_t i = 0; i < widths.size(); ++i) {
-    if (widths[i] < 1) detail::invalid("Mlp", "hidden width ", widths[i], "; must be at least 1");
+    if (widths[i] < 1) throw_invalid("Mlp", "hidden width ", widths[i], "; must be at least 1");
     const std::string prefix = "layers." + std::to_string(i) + ".";
     const char* role = i + 1 == widths.size() ? "output" : i == 0 ? "input" : "hidden";
     layers_.push_back({add_parameter(prefix + "weight", {widths[i], in}, "linear", role),

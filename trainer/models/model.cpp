@@ -41,11 +41,11 @@ torch::Tensor Model::add_buffer(std::string name, torch::Tensor initial) {
 void require_images(std::string_view where, const Batch& batch, torch::IntArrayRef image) {
   const auto& inputs = batch.inputs;
   if (inputs.dim() != 4 || inputs.size(0) == 0 || inputs.sizes().slice(1) != image) {
-    detail::invalid(where, "inputs are ", inputs.sizes(), "; the model takes (batch, ", image, ")");
+    throw_invalid(where, "inputs are ", inputs.sizes(), "; the model takes (batch, ", image, ")");
   }
   if (batch.targets.dim() != 1 || batch.targets.size(0) != inputs.size(0)) {
-    detail::invalid(where, "targets are ", batch.targets.sizes(), " for ", inputs.size(0),
-                    " images; one class number each is needed");
+    throw_invalid(where, "targets are ", batch.targets.sizes(), " for ", inputs.size(0),
+                  " images; one class number each is needed");
   }
 }
 

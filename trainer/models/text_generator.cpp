@@ -13,22 +13,22 @@ TextGenerator::TextGenerator(const Gpt& model, std::span<const std::int64_t> pro
     : model_(model), options_(options), random_(options.seed) {
   const std::int64_t known = model.config().vocabulary;
   if (!(std::isfinite(options.temperature) && options.temperature >= 0)) {
-    detail::invalid("TextGenerator", "temperature must be 0 or more, got ", options.temperature);
+    throw_invalid("TextGenerator", "temperature must be 0 or more, got ", options.temperature);
   }
   if (options.top_k < 0) {
-    detail::invalid("TextGenerator", "top_k must be 0 (all) or more, got ", options.top_k);
+    throw_invalid("TextGenerator", "top_k must be 0 (all) or more, got ", options.top_k);
   }
   if (options.vocabulary < 0 || options.vocabulary > known) {
-    detail::invalid("TextGenerator", "vocabulary must be 0 (all) to ", known, ", got ",
-                    options.vocabulary);
+    throw_invalid("TextGenerator", "vocabulary must be 0 (all) to ", known, ", got ",
+                  options.vocabulary);
   }
   if (prompt.empty()) {
-    detail::invalid("TextGenerator", "the prompt is empty; it needs a token to continue");
+    throw_invalid("TextGenerator", "the prompt is empty; it needs a token to continue");
   }
   for (const std::int64_t token : prompt) {
     if (token < 0 || token >= known) {
-      detail::invalid("TextGenerator", "prompt token ", token, " is outside the vocabulary of ",
-                      known);
+      throw_invalid("TextGenerator", "prompt token ", token, " is outside the vocabulary of ",
+                    known);
     }
   }
   if (options_.vocabulary == 0) options_.vocabulary = known;
@@ -70,7 +70,7 @@ std::int64_t TextGenerator::draw(const torch::Tensor& logits) {
   }
   if (!std::isfinite(sum)) {
     throw std::runtime_error(
-        detail::message("TextGenerator", "the model's logits are not finite; its weights may be"));
+        error_message("TextGenerator", "the model's logits are not finite; its weights may be"));
   }
   const double point = random_.uniform() * sum;
   const auto found = std::upper_bound(cumulative.begin(), cumulative.end(), point);

@@ -113,9 +113,9 @@ std::string last_parts(const fs::path& path, std::ptrdiff_t count) {
 RunData read_run(const fs::path& directory) {
   const fs::path path = directory / "metrics.jsonl";
   if (!fs::exists(path)) {
-    throw std::runtime_error(normball::detail::message(
-        "report", directory.string(),
-        " has no metrics.jsonl; name a run's directory, e.g. runs/first"));
+    throw std::runtime_error(
+        normball::error_message("report", directory.string(),
+                                " has no metrics.jsonl; name a run's directory, e.g. runs/first"));
   }
   RunData run;
   run.directory = fs::absolute(directory).lexically_normal();

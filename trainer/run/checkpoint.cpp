@@ -22,7 +22,7 @@ constexpr auto state_file = "state.json";
 
 template <class... Parts>
 [[noreturn]] void damaged(const Parts&... parts) {
-  throw std::runtime_error(normball::detail::message("open_checkpoint", parts...));
+  throw std::runtime_error(normball::error_message("open_checkpoint", parts...));
 }
 
 std::optional<std::int64_t> step_of(const fs::path& path) {
@@ -118,8 +118,8 @@ Checkpoint open_checkpoint(const fs::path& path) {
 CheckpointStore::CheckpointStore(fs::path directory, Retention retention, files::FileSystem& files)
     : directory_(std::move(directory)), retention_(retention), files_(files) {
   if (retention_.last < 1) {
-    normball::detail::invalid("CheckpointStore", "at least the last checkpoint is kept, got ",
-                              retention_.last);
+    normball::throw_invalid("CheckpointStore", "at least the last checkpoint is kept, got ",
+                            retention_.last);
   }
 }
 
@@ -161,7 +161,7 @@ std::optional<fs::path> CheckpointStore::best() const {
 
 fs::path CheckpointStore::save(CheckpointState state, std::span<const TensorView> model,
                                std::span<const TensorView> optimizer) {
-  if (state.step < 0) normball::detail::invalid("save", "step ", state.step, " is negative");
+  if (state.step < 0) normball::throw_invalid("save", "step ", state.step, " is negative");
   const std::string name = std::string(prefix) + std::to_string(state.step);
   const fs::path temporary = directory_ / (std::string(temporary_prefix) + name);
   const fs::path path = directory_ / name;

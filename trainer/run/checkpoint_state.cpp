@@ -16,7 +16,7 @@ constexpr size_t digits = 8;
 
 template <class... Parts>
 [[noreturn]] void malformed(std::string_view where, const Parts&... parts) {
-  throw std::runtime_error(normball::detail::message("parse_state", where, ": ", parts...));
+  throw std::runtime_error(normball::error_message("parse_state", where, ": ", parts...));
 }
 
 std::uint64_t parse_hex(const std::string& text, std::string_view where) {
@@ -66,8 +66,8 @@ std::string to_json(const CheckpointState& state) {
   for (const auto& [name, value] : state.notes) json["notes"][name] = value;
   if (state.metric) {
     if (!std::isfinite(*state.metric)) {
-      normball::detail::invalid("to_json", "a checkpoint's metric must be finite, got ",
-                                *state.metric);
+      normball::throw_invalid("to_json", "a checkpoint's metric must be finite, got ",
+                              *state.metric);
     }
     json["metric"] = *state.metric;
     if (state.better) json["better"] = *state.better == Better::Lower ? "lower" : "higher";
@@ -79,7 +79,7 @@ std::string to_json(const CheckpointState& state) {
     // The document without its opening brace continues after the checksum.
     return detail::with_checksum("\"," + json.dump(2).substr(1) + "\n");
   } catch (const nlohmann::json::exception&) {
-    normball::detail::invalid("to_json", "a text in the state is not UTF-8");
+    normball::throw_invalid("to_json", "a text in the state is not UTF-8");
   }
 }
 

@@ -19,7 +19,7 @@ constexpr size_t max_line = 1 << 20;
 
 template <class... Parts>
 [[noreturn]] void malformed(std::string_view where, const Parts&... parts) {
-  throw std::runtime_error(normball::detail::message("metrics", where, ": ", parts...));
+  throw std::runtime_error(normball::error_message("metrics", where, ": ", parts...));
 }
 
 std::string json_text(const std::string& text) {
@@ -160,8 +160,8 @@ MetricsWriter::~MetricsWriter() { files_.close(file_); }
 
 void MetricsWriter::write(const MetricsLine& line) {
   if (line.step < last_step_) {
-    normball::detail::invalid("MetricsWriter", "step ", line.step, " comes after step ", last_step_,
-                              " in ", path_.string());
+    normball::throw_invalid("MetricsWriter", "step ", line.step, " comes after step ", last_step_,
+                            " in ", path_.string());
   }
   const std::string text = to_json(line) + "\n";
   try {

@@ -23,7 +23,7 @@ std::string origin_of(const fs::path& directory) {
                                     const std::vector<CheckpointStore::Skipped>& skipped) {
   std::string text;
   for (const auto& [path, reason] : skipped) text += "\n  " + path.string() + ": " + reason;
-  normball::detail::invalid(
+  normball::throw_invalid(
       "resume", "no checkpoint of ", run.string(), " can be read:", text,
       "\nNothing was changed. Make them readable or put back a copy; --name starts another run");
 }
@@ -42,14 +42,13 @@ StartingPoint newest_of(const fs::path& run) {
 StartingPoint named(const fs::path& path) {
   const bool run = fs::is_directory(path / "checkpoints");
   if (fs::is_directory(path) && !fs::exists(path / "state.json") && !run) {
-    normball::detail::invalid("resume", path.string(), " is neither a checkpoint (such as ",
-                              (path / "checkpoints" / "step-100").string(),
-                              ") nor a run directory");
+    normball::throw_invalid("resume", path.string(), " is neither a checkpoint (such as ",
+                            (path / "checkpoints" / "step-100").string(), ") nor a run directory");
   }
   if (!run) return {.checkpoint = open_checkpoint(path)};
   auto start = newest_of(path);
   if (!start.checkpoint) {
-    normball::detail::invalid("resume", path.string(), " has no checkpoint to go on from yet");
+    normball::throw_invalid("resume", path.string(), " has no checkpoint to go on from yet");
   }
   return start;
 }
@@ -60,11 +59,11 @@ void require_none_was_saved(const fs::path& directory) {
   const auto lines = read_metrics(metrics).lines;
   const std::int64_t due = config::stored_config(directory).run.checkpoint_every;
   if (lines.empty() || due == 0 || lines.back().step <= due) return;
-  normball::detail::invalid("resume", directory.string(), " has no checkpoint, but ",
-                            metrics.string(), " goes to step ", lines.back().step,
-                            " and one was due every ", due,
-                            ". Nothing was changed. Put the checkpoints back where they were, or "
-                            "start another run with --name");
+  normball::throw_invalid("resume", directory.string(), " has no checkpoint, but ",
+                          metrics.string(), " goes to step ", lines.back().step,
+                          " and one was due every ", due,
+                          ". Nothing was changed. Put the checkpoints back where they were, or "
+                          "start another run with --name");
 }
 
 StartingPoint newest_of_own(const fs::path& directory) {
@@ -104,7 +103,7 @@ bool holds_run(const fs::path& directory) {
 }
 
 void refuse_to_write_over(const fs::path& directory) {
-  normball::detail::invalid(
+  normball::throw_invalid(
       "train", directory.string(),
       " already holds a run; --resume goes on with it, --name starts another one");
 }
@@ -163,7 +162,7 @@ void require_same_model(const Checkpoint& checkpoint, const config::Config& conf
         "\n  " + key + ": " + then->second + " in the checkpoint, " + now + " in the configuration";
   }
   if (text.empty()) return;
-  throw std::runtime_error(normball::detail::message(
+  throw std::runtime_error(normball::error_message(
       "open_checkpoint", checkpoint.path.string(), " was written of another model:", text,
       "\nSet these back in ", (run_of(checkpoint.path) / "config.toml").string(),
       " (and where else the configuration comes from)"));

@@ -23,8 +23,8 @@ RunLock::RunLock(const std::filesystem::path& directory) {
     ::close(file_);
     if (error != EWOULDBLOCK) throw files::FileError("RunLock", "locking", path, error);
     throw std::runtime_error(
-        normball::detail::message("RunLock", directory.string(), " is in use by process ",
-                                  got > 0 ? holder : "?", "; stop it, or choose another run.name"));
+        normball::error_message("RunLock", directory.string(), " is in use by process ",
+                                got > 0 ? holder : "?", "; stop it, or choose another run.name"));
   }
   // Only for the message above: whether it can be written does not matter.
   const std::string own = std::to_string(::getpid());

@@ -27,7 +27,7 @@ constexpr std::array<size_t, 9> sizes = {8, 4, 2, 2, 8, 4, 1, 2, 1};
 
 template <class... Parts>
 [[noreturn]] void malformed(std::string_view where, const Parts&... parts) {
-  throw std::runtime_error(normball::detail::message("safetensors", where, ": ", parts...));
+  throw std::runtime_error(normball::error_message("safetensors", where, ": ", parts...));
 }
 
 // The bytes of a tensor, or nothing where they do not fit 63 bits.
@@ -174,7 +174,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
 void check_tensor(const TensorView& tensor) {
   const auto fail = [&](const auto&... parts) {
-    normball::detail::invalid("write_safetensors", "tensor '", tensor.name, "' ", parts...);
+    normball::throw_invalid("write_safetensors", "tensor '", tensor.name, "' ", parts...);
   };
   if (tensor.name.empty() || tensor.name.size() > max_name || tensor.name == metadata_key) {
     fail("needs another name: 1 to ", max_name, " bytes, not ", metadata_key);
@@ -206,7 +206,7 @@ void write_safetensors(files::OutputFile& out, std::span<const TensorView> tenso
   for (const auto& tensor : tensors) {
     check_tensor(tensor);
     if (!seen.insert(tensor.name).second) {
-      normball::detail::invalid("write_safetensors", "two tensors are named '", tensor.name, "'");
+      normball::throw_invalid("write_safetensors", "two tensors are named '", tensor.name, "'");
     }
     order.push_back(&tensor);
   }
@@ -226,12 +226,12 @@ void write_safetensors(files::OutputFile& out, std::span<const TensorView> tenso
   try {
     text = header.dump();
   } catch (const nlohmann::json::exception&) {
-    normball::detail::invalid("write_safetensors", "a name or metadata is not UTF-8");
+    normball::throw_invalid("write_safetensors", "a name or metadata is not UTF-8");
   }
   text.append((8 - text.size() % 8) % 8, ' ');
   if (text.size() > max_header) {
-    normball::detail::invalid("write_safetensors", "the header would have ", text.size(),
-                              " bytes; at most ", max_header, " are allowed");
+    normball::throw_invalid("write_safetensors", "the header would have ", text.size(),
+                            " bytes; at most ", max_header, " are allowed");
   }
   const std::uint64_t length = text.size();
   out.write(std::as_bytes(std::span(&length, 1)));

@@ -84,8 +84,8 @@ class ImageSource final : public DataSource {
         evaluated_(evaluated_of(images_.test.count, config)) {
     const auto& train = images_.train;
     if (train.height != train.width) {
-      detail::invalid("open_data", images_.path, ": images are ", train.height, "x", train.width,
-                      "; the models take square ones");
+      throw_invalid("open_data", images_.path, ": images are ", train.height, "x", train.width,
+                    "; the models take square ones");
     }
     options_.batch = config.train.micro();
     options_.augmentation = {config.data.flip, static_cast<int>(config.data.translate)};
@@ -145,7 +145,7 @@ class TokenSource final : public DataSource {
       evaluation_.emplace(tokens_.validation, evaluated_at_once(config), options_.length,
                           evaluated_of(windows, config));
     } else if (tokens_.validation.size() > 0) {
-      detail::invalid(
+      throw_invalid(
           "open_data", "the validation data has ", tokens_.validation.size(),
           " tokens, fewer than a window of model.context = ", options_.length,
           " and the next one; name more with data.validation, or take a shorter "
@@ -205,9 +205,9 @@ data::TokenDataset open_text(const config::Config& config) {
       from.bpe.empty() ? data::Tokenizer::bytes() : data::Tokenizer::gpt2(from.bpe);
   const auto load = [&](const char* key, const std::string& path, double validation_share) {
     if (!fs::exists(path)) {
-      detail::invalid("open_data", "data.kind is text, but there is no '", path,
-                      "'; name a plain text file with ", key,
-                      ". docs/data.md says where the presets' text comes from");
+      throw_invalid("open_data", "data.kind is text, but there is no '", path,
+                    "'; name a plain text file with ", key,
+                    ". docs/data.md says where the presets' text comes from");
     }
     return data::load_text({path}, tokenizer, validation_share,
                            static_cast<int>(config.run.threads));
@@ -223,9 +223,9 @@ data::TokenDataset open_shards(const config::DataConfig& from) {
   if (from.bpe.empty()) return tokens;
   tokens.tokenizer = data::Tokenizer::gpt2(from.bpe);
   if (tokens.tokenizer->vocabulary() < tokens.vocabulary) {
-    detail::invalid("open_data", "data.bpe = '", from.bpe, "' knows ",
-                    tokens.tokenizer->vocabulary(), " tokens, the shards are of ",
-                    tokens.vocabulary, "; name the vocabulary they were made with");
+    throw_invalid("open_data", "data.bpe = '", from.bpe, "' knows ", tokens.tokenizer->vocabulary(),
+                  " tokens, the shards are of ", tokens.vocabulary,
+                  "; name the vocabulary they were made with");
   }
   return tokens;
 }
@@ -237,11 +237,11 @@ data::ImageData open_images(const config::DataConfig& from) {
   const bool there = cifar10 ? data::is_cifar10_directory(place)
                              : place == from.kind || data::is_idx_directory(place);
   if (!there) {
-    detail::invalid("open_data", "data.kind is ", from.kind, ", but '", place, "' does not have ",
-                    cifar10 ? "data_batch_1.bin to data_batch_5.bin and test_batch.bin, CIFAR-10's "
-                              "binary version"
-                            : "train-images-idx3-ubyte[.gz] and the other files of MNIST's layout",
-                    "; name their directory with data.path. docs/data.md says where to get them");
+    throw_invalid("open_data", "data.kind is ", from.kind, ", but '", place, "' does not have ",
+                  cifar10 ? "data_batch_1.bin to data_batch_5.bin and test_batch.bin, CIFAR-10's "
+                            "binary version"
+                          : "train-images-idx3-ubyte[.gz] and the other files of MNIST's layout",
+                  "; name their directory with data.path. docs/data.md says where to get them");
   }
   return data::load_images(place);
 }

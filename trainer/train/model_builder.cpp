@@ -15,8 +15,8 @@ namespace {
 std::unique_ptr<models::Model> build_gpt(const config::Config& config, const DataFacts& facts) {
   const auto& from = config.model;
   if (from.vocab < facts.vocabulary) {
-    detail::invalid("build_model", "model.vocab is ", from.vocab, " but the data has tokens up to ",
-                    facts.vocabulary - 1, "; set model.vocab=", facts.vocabulary, " or more");
+    throw_invalid("build_model", "model.vocab is ", from.vocab, " but the data has tokens up to ",
+                  facts.vocabulary - 1, "; set model.vocab=", facts.vocabulary, " or more");
   }
   return std::make_unique<models::Gpt>(models::GptConfig{.vocabulary = from.vocab,
                                                          .layers = from.layers,

@@ -28,7 +28,7 @@ std::vector<run::TensorView> views_of(const std::vector<optim::NamedTensor>& ten
 void load_tensors(const run::SafetensorsFile& file, const std::vector<optim::NamedTensor>& into,
                   std::string_view what) {
   if (file.tensors().size() != into.size()) {
-    throw std::runtime_error(normball::detail::message(
+    throw std::runtime_error(normball::error_message(
         "load_tensors", file.path().string(), " has ", file.tensors().size(), " tensors; ", what,
         " has ", into.size(), ": it was written by a run of another configuration"));
   }

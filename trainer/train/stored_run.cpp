@@ -21,7 +21,7 @@ bool is_checkpoint(const fs::path& path) { return fs::exists(path / "state.json"
 
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
-  throw std::runtime_error(normball::detail::message("open_run", parts...));
+  throw std::runtime_error(normball::error_message("open_run", parts...));
 }
 
 fs::path best_checkpoint(const fs::path& run) {

@@ -52,9 +52,9 @@ void require_same_run(const fs::path& checkpoint, const config::Config& config) 
   if (conflicts.size() > shown) {
     text += "\n  and " + std::to_string(conflicts.size() - shown) + " more";
   }
-  normball::detail::invalid("train", checkpoint.string(),
-                            " belongs to a run of another configuration:", text,
-                            "\nset these back, or start a new run with --name");
+  normball::throw_invalid("train", checkpoint.string(),
+                          " belongs to a run of another configuration:", text,
+                          "\nset these back, or start a new run with --name");
 }
 
 }  // namespace
@@ -154,7 +154,7 @@ void Trainer::refuse(const Loss& loss, optim::StepOutcome& outcome, const std::s
     return;
   }
   recorder_->stopped(step_ + 1, loss.mean, outcome);
-  throw NonFiniteError(normball::detail::message(
+  throw NonFiniteError(normball::error_message(
       "train", what, "; the weights are still those of step ", step_,
       ". Last checkpoint: ", last_checkpoint_.empty() ? "none" : last_checkpoint_.string(),
       ". A smaller optimizer.lr may help; run.nonfinite=skip passes over such steps"));
@@ -232,10 +232,10 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   require_same_data(checkpoint);
   compare_evaluations(checkpoint);
   if (state.step > steps_) {
-    normball::detail::invalid("train", checkpoint.path.string(), " has taken ", state.step,
-                              " steps already, more than the ", steps_,
-                              " asked for; ask for more (run.steps, run.epochs), or name an "
-                              "earlier checkpoint with --resume");
+    normball::throw_invalid("train", checkpoint.path.string(), " has taken ", state.step,
+                            " steps already, more than the ", steps_,
+                            " asked for; ask for more (run.steps, run.epochs), or name an "
+                            "earlier checkpoint with --resume");
   }
   load_tensors(checkpoint.model, model_state(*model_), "the model");
   load_tensors(checkpoint.optimizer, optimizer_->state(), "the optimizer");
@@ -257,7 +257,7 @@ void Trainer::require_same_data(const run::Checkpoint& checkpoint) {
     return then != checkpoint.state.notes.end() && then->second != facts_.at(name);
   };
   if (differs("training_data")) {
-    normball::detail::invalid(
+    normball::throw_invalid(
         "train", checkpoint.path.string(), " was trained on other data: its checksum was ",
         checkpoint.state.notes.at("training_data"), ", now it is ", facts_.at("training_data"),
         "; set data.path (and data.bpe) back, or start a new run "
@@ -266,7 +266,7 @@ void Trainer::require_same_data(const run::Checkpoint& checkpoint) {
   const bool first_part_only = config_.train.overfit_batch && config_.train.accumulation() > 1 &&
                                !checkpoint.state.notes.contains("overfit_batch");
   if (first_part_only) {
-    normball::detail::invalid(
+    normball::throw_invalid(
         "train", checkpoint.path.string(), " is of an earlier version, whose train.overfit_batch ",
         "took the first micro-batch, not the whole batch; start a new run with --name (",
         "train.batch = ", config_.train.micro(), " trains on what it had)");

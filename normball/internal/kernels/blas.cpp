@@ -69,7 +69,7 @@ NORMBALL_BIND(d, double)
 
 int to_int(Index n) {
   if (n > std::numeric_limits<int>::max()) {
-    detail::invalid("blas", "a dimension of ", n, " is beyond what BLAS can take");
+    throw_invalid("blas", "a dimension of ", n, " is beyond what BLAS can take");
   }
   return static_cast<int>(n);
 }
@@ -85,7 +85,7 @@ const char* flipped(Op op) { return op == Op::None ? "T" : "N"; }
 
 void check(const char* routine, int info) {
   if (info != 0) {
-    throw std::runtime_error(detail::message("blas", routine, " failed with info ", info));
+    throw std::runtime_error(error_message("blas", routine, " failed with info ", info));
   }
 }
 

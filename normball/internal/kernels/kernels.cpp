@@ -47,7 +47,7 @@ Variant choose_variant() {
     if (variant.name == std::string_view(wanted)) return variant;
     allowed += (allowed.empty() ? "" : ", ") + std::string(variant.name);
   }
-  detail::invalid("kernels", "NORMBALL_KERNELS is '", wanted, "'; this processor has ", allowed);
+  throw_invalid("kernels", "NORMBALL_KERNELS is '", wanted, "'; this processor has ", allowed);
 }
 
 const Variant& variant() {

@@ -61,10 +61,9 @@ NewtonSchulz newton_schulz(std::string_view preset, int steps) {
   const auto& all = presets();
   const auto found = std::ranges::find(all, preset, &Preset::name);
   if (found == all.end()) {
-    detail::invalid("newton_schulz",
-                    unknown_name("preset", preset, detail::newton_schulz_presets()));
+    throw_invalid("newton_schulz", unknown_name("preset", preset, detail::newton_schulz_presets()));
   }
-  if (steps < 0) detail::invalid("newton_schulz", "steps must not be negative, got ", steps);
+  if (steps < 0) throw_invalid("newton_schulz", "steps must not be negative, got ", steps);
   if (steps == 0) steps = found->default_steps;
   NewtonSchulz solver{.steps = {}, .preset = std::string(preset)};
   for (int i = 0; i < steps; ++i) {

@@ -11,7 +11,7 @@ namespace normball {
 
 template <class T>
 PolarError polar_error(ConstMatrixView<T> x, ConstMatrixView<T> q, Workspace& workspace) {
-  detail::require_same_size("polar_error", "q", q, "x", x);
+  require_same_size("polar_error", "q", q, "x", x);
   if (x.empty()) return {};
   const SingleThreadedBlas guard;
   const Workspace::Frame frame(workspace);

@@ -11,8 +11,8 @@ namespace {
 // The sizes of the parts of `total` rows or columns.
 std::vector<Index> part_sizes(const std::string& name, const Split& split, Index total) {
   const auto fail = [&](const auto&... reason) {
-    detail::invalid("route", "split ", to_string(split), " does not fit '", name, "': it has ",
-                    total, split.columns ? " columns" : " rows", reason...);
+    throw_invalid("route", "split ", to_string(split), " does not fit '", name, "': it has ", total,
+                  split.columns ? " columns" : " rows", reason...);
   };
   for (const Index part : split.parts) {
     if (part < 1) fail(", and every part must be at least 1");
@@ -35,14 +35,14 @@ Split parse_split(std::string_view text) {
   const bool bare = call.arguments.empty();
   if (bare) call.arguments.push_back({"", call.name});
   if (!bare && call.name != "rows" && call.name != "columns") {
-    detail::invalid("parse_split", "a split is a number, rows(...) or columns(...), got '", text,
-                    "'");
+    throw_invalid("parse_split", "a split is a number, rows(...) or columns(...), got '", text,
+                  "'");
   }
   for (const auto& [key, value] : call.arguments) {
-    if (!key.empty()) detail::invalid("parse_split", "a split has no '", key, "'");
+    if (!key.empty()) throw_invalid("parse_split", "a split has no '", key, "'");
     const double part = parse_number("parse_split", "a part", value);
     if (!(part >= 1 && part <= 1e9 && part == std::floor(part))) {
-      detail::invalid("parse_split", "a part must be a whole number from 1, got '", value, "'");
+      throw_invalid("parse_split", "a part must be a whole number from 1, got '", value, "'");
     }
     split.parts.push_back(static_cast<Index>(part));
   }
@@ -68,13 +68,14 @@ std::string dimensions_text(std::span<const Index> dimensions) {
 std::vector<Block> cut_blocks(const std::string& name, std::span<const Index> dimensions, int batch,
                               const Split& split) {
   if (batch < 0 || (batch > 0 && static_cast<size_t>(batch) + 1 > dimensions.size())) {
-    invalid("route", "batch ", batch, " does not fit '", name, "' (", dimensions_text(dimensions),
-            "): it counts leading dimensions and must leave one");
+    throw_invalid("route", "batch ", batch, " does not fit '", name, "' (",
+                  dimensions_text(dimensions),
+                  "): it counts leading dimensions and must leave one");
   }
   const auto leading = dimensions.first(static_cast<size_t>(batch));
   const Shape matrix = flatten(dimensions.subspan(static_cast<size_t>(batch)));
   if (split.columns && matrix.kernel > 1) {
-    invalid("route", "'", name, "' is a convolution: only its rows can be split");
+    throw_invalid("route", "'", name, "' is a convolution: only its rows can be split");
   }
   const auto sizes = part_sizes(name, split, split.columns ? matrix.cols : matrix.rows);
   Index count = 1;

@@ -41,16 +41,16 @@ class FactFinder {
       const auto found = first.find(parameters_[i].identity);
       if (parameters_[i].identity == nullptr || found == first.end()) {
         if (facts_[i].kind == Kind::Alias) {
-          invalid("route", "'", parameters_[i].name,
-                  "' is called an alias, but no earlier parameter has its memory");
+          throw_invalid("route", "'", parameters_[i].name,
+                        "' is called an alias, but no earlier parameter has its memory");
         }
         if (parameters_[i].identity != nullptr) first.emplace(parameters_[i].identity, i);
         continue;
       }
       const size_t other = found->second;
       if (parameters_[i].dimensions != parameters_[other].dimensions) {
-        invalid("route", "'", parameters_[i].name, "' and '", parameters_[other].name,
-                "' share memory but not their shape");
+        throw_invalid("route", "'", parameters_[i].name, "' and '", parameters_[other].name,
+                      "' share memory but not their shape");
       }
       facts_[i].same_as = other;
       const Kind kind = facts_[i].kind;

@@ -25,7 +25,7 @@ bool names_a_position(const detail::Words& own) {
 Kind parse_kind(std::string_view text) {
   const auto found = std::ranges::find(kind_names, text);
   if (found == kind_names.end()) {
-    detail::invalid("parse_kind", unknown_name("kind", text, kind_names));
+    throw_invalid("parse_kind", unknown_name("kind", text, kind_names));
   }
   return static_cast<Kind>(found - kind_names.begin());
 }

@@ -49,7 +49,7 @@ template <class T>
 template <class Body>
 void LayerStep<T>::naming(const Body& body) const {
   const auto named = [&](const std::exception& error) {
-    return message("Optimizer", "layer '", name_, "': ", error.what());
+    return error_message("Optimizer", "layer '", name_, "': ", error.what());
   };
   try {
     body();
@@ -167,7 +167,7 @@ const char* LayerStep<T>::nonfinite_input() {
 template <class T>
 double LayerStep<T>::weight_norm(ConstMatrixView<T> weight, Workspace& workspace) const {
   double size = 0;
-  naming([&] { size = detail::norm<T>(norm_, weight, workspace) / radius_; });
+  naming([&] { size = norm_of<T>(norm_, weight, workspace) / radius_; });
   return size;
 }
 

@@ -32,8 +32,8 @@ void Passes<T>::begin(std::span<const Parameter<T>> parameters, const Method& me
   constexpr auto where = "Optimizer::step";
   const double alpha = method.alpha.at(step);
   if (!(alpha > 0 && alpha <= 1)) {
-    invalid(where, "alpha must be in (0, 1], but the schedule ", method.alpha, " gives ", alpha,
-            " at step ", step);
+    throw_invalid(where, "alpha must be in (0, 1], but the schedule ", method.alpha, " gives ",
+                  alpha, " at step ", step);
   }
   double next_alpha = method.alpha.at(step + 1);
   if (!(next_alpha > 0 && next_alpha <= 1)) next_alpha = alpha;  // that step will be refused

@@ -9,16 +9,16 @@ namespace normball::detail {
 
 void validate(const Execution& execution) {
   if (execution.light && execution.overwrite_gradients) {
-    invalid("Optimizer", "light keeps the average in the gradient buffer, ",
-            "which overwrite_gradients would destroy: choose one");
+    throw_invalid("Optimizer", "light keeps the average in the gradient buffer, ",
+                  "which overwrite_gradients would destroy: choose one");
   }
   if (execution.light && execution.external_momentum) {
-    invalid("Optimizer", "light keeps the average in the gradient buffer, ",
-            "external_momentum in a buffer of its own: choose one");
+    throw_invalid("Optimizer", "light keeps the average in the gradient buffer, ",
+                  "external_momentum in a buffer of its own: choose one");
   }
   if (execution.threads < 0 || execution.threads > max_threads) {
-    invalid("Optimizer", "threads must be from 0 (OpenMP's default) to ", max_threads, ", got ",
-            execution.threads);
+    throw_invalid("Optimizer", "threads must be from 0 (OpenMP's default) to ", max_threads,
+                  ", got ", execution.threads);
   }
 }
 
@@ -85,10 +85,10 @@ template <class T>
 void StepBuffers<T>::require_scaled_for(std::string_view where, std::string_view layer,
                                         double alpha) const {
   if (scaled_for_ == 0 || alpha == scaled_for_) return;
-  invalid(where, "alpha is ", alpha, ", but light has scaled the average of '", layer, "' for ",
-          scaled_for_,
-          " already: give alpha as a schedule from the start, without leaving layers out ",
-          "while it changes, or do without light");
+  throw_invalid(where, "alpha is ", alpha, ", but light has scaled the average of '", layer,
+                "' for ", scaled_for_,
+                " already: give alpha as a schedule from the start, without leaving layers out ",
+                "while it changes, or do without light");
 }
 
 template class StepBuffers<float>;

@@ -15,13 +15,13 @@ template <class T>
 void require_shape(std::string_view where, const LayerStep<T>& layer, std::string_view what,
                    MatrixView<T> view) {
   if (view.data == nullptr && !view.empty()) {
-    invalid(where, "the ", what, " of '", layer.name(), "' has null data");
+    throw_invalid(where, "the ", what, " of '", layer.name(), "' has null data");
   }
   require_view(where, what, view);
   const Shape& shape = layer.shape();
   if (view.rows != shape.rows || view.cols != shape.cols) {
-    invalid(where, "the ", what, " of '", layer.name(), "' is ", view.rows, "x", view.cols,
-            "; the layer is ", shape.rows, "x", shape.cols);
+    throw_invalid(where, "the ", what, " of '", layer.name(), "' is ", view.rows, "x", view.cols,
+                  "; the layer is ", shape.rows, "x", shape.cols);
   }
 }
 
@@ -39,7 +39,7 @@ void name_layers(std::vector<Layer>& layers) {
   for (size_t l = 0; l < layers.size(); ++l) {
     if (layers[l].name.empty()) layers[l].name = "layer" + std::to_string(l);
     if (!names.insert(layers[l].name).second) {
-      invalid("Optimizer", "two layers are named '", layers[l].name, "'");
+      throw_invalid("Optimizer", "two layers are named '", layers[l].name, "'");
     }
   }
 }
@@ -48,7 +48,7 @@ template <class T>
 void require_weights(std::string_view where, const std::vector<LayerStep<T>>& layers,
                      std::span<const Parameter<T>> parameters) {
   if (parameters.size() != layers.size()) {
-    invalid(where, "got ", parameters.size(), " parameters for ", layers.size(), " layers");
+    throw_invalid(where, "got ", parameters.size(), " parameters for ", layers.size(), " layers");
   }
   for (size_t l = 0; l < layers.size(); ++l) {
     require_shape(where, layers[l], "weight", parameters[l].weight);
@@ -67,9 +67,9 @@ void require_parameters(std::string_view where, std::vector<LayerStep<T>>& layer
       require_shape(where, layers[l], "momentum", momentum);
     }
     if (!allowed(lr_factor * lr, constrained)) {
-      invalid(where, "lr times the lr factor of '", layers[l].name(),
-              "' must be finite, not negative", allowed_text(constrained), ", got ",
-              lr_factor * lr);
+      throw_invalid(where, "lr times the lr factor of '", layers[l].name(),
+                    "' must be finite, not negative", allowed_text(constrained), ", got ",
+                    lr_factor * lr);
     }
   }
 }
@@ -112,12 +112,12 @@ void require_step(std::string_view where, const std::vector<LayerStep<T>>& layer
     if (!layer.takes_part()) continue;
     const double own = layer.parameter().lr_factor * step;
     if (!allowed(own, constrained)) {
-      invalid(where, "gamma eta must be finite, not negative", allowed_text(constrained), ", got ",
-              own);
+      throw_invalid(where, "gamma eta must be finite, not negative", allowed_text(constrained),
+                    ", got ", own);
     }
     if (!(own * layer.unit() <= static_cast<double>(std::numeric_limits<T>::max()))) {
-      invalid(where, "the step of '", layer.name(), "' is ", own * layer.unit(),
-              " long, beyond the numbers of its type: lower the lr or the radius");
+      throw_invalid(where, "the step of '", layer.name(), "' is ", own * layer.unit(),
+                    " long, beyond the numbers of its type: lower the lr or the radius");
     }
   }
 }
