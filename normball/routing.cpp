@@ -361,8 +361,8 @@ Routing route(std::span<const ParameterInfo> parameters, const RoutingOptions& o
   for (const Role role : {Role::Input, Role::OneHot, Role::Hidden, Role::Output, Role::Bias}) {
     const double radius = options.radii.of(role);
     if (!(std::isfinite(radius) && radius > 0)) {
-      detail::invalid("route", "the radius of the role '", to_string(role),
-                      "' must be positive and finite, got ", radius);
+      throw_invalid("route", "the radius of the role '", to_string(role),
+                    "' must be positive and finite, got ", radius);
     }
   }
   return Router(parameters, options).run();

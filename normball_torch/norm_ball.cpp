@@ -155,10 +155,9 @@ void NormBall::check_joined(size_t group) {
   }
   static const bool kept = base_keeps_options();
   if (!kept) {
-    normball::detail::invalid(
-        where, "group ", group, " was added through torch::optim::Optimizer&, ",
-        "where this LibTorch drops a group's options: call add_param_group() ",
-        "of the NormBall itself");
+    normball::throw_invalid(where, "group ", group, " was added through torch::optim::Optimizer&, ",
+                            "where this LibTorch drops a group's options: call add_param_group() ",
+                            "of the NormBall itself");
   }
 }
 

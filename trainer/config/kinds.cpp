@@ -32,7 +32,7 @@ constexpr DataKind data[] = {
 template <class Kind>
 const Kind& named(std::span<const Kind> kinds, std::string_view name) {
   const auto found = std::ranges::find(kinds, name, &Kind::name);
-  if (found == kinds.end()) detail::invalid("config", "there is no kind '", name, "'");
+  if (found == kinds.end()) throw_invalid("config", "there is no kind '", name, "'");
   return *found;
 }
 

@@ -22,12 +22,12 @@ std::map<std::string, std::int64_t> entries_of(const DataCursor& cursor) {
 DataCursor cursor_of(const std::map<std::string, std::int64_t>& entries) {
   const auto entry = [&](const char* name) {
     const auto found = entries.find(name);
-    if (found == entries.end()) detail::invalid(where, "has no '", name, "'");
+    if (found == entries.end()) throw_invalid(where, "has no '", name, "'");
     return found->second;
   };
   const auto count = [&](const char* name) {
     const std::int64_t value = entry(name);
-    if (value < 0) detail::invalid(where, "'", name, "' must be at least 0, got ", value);
+    if (value < 0) throw_invalid(where, "'", name, "' must be at least 0, got ", value);
     return value;
   };
   const DataCursor cursor{static_cast<std::uint64_t>(entry("seed")), count("epoch"),

@@ -84,10 +84,10 @@ ImageLoader::ImageLoader(ImageSet images, ImageLoaderOptions options, DataCursor
       options_(std::move(options)),
       table_(images_, options_.normalization),
       cursor_(cursor) {
-  if (options_.batch < 1) detail::invalid(where, "batch must be at least 1, got ", options_.batch);
+  if (options_.batch < 1) throw_invalid(where, "batch must be at least 1, got ", options_.batch);
   if (options_.batch > images_.count) {
-    detail::invalid(where, "a batch of ", options_.batch, " is more than the ", images_.count,
-                    " images there are");
+    throw_invalid(where, "a batch of ", options_.batch, " is more than the ", images_.count,
+                  " images there are");
   }
   const std::int64_t room = std::min(images_.height, images_.width) - 1;
   if (options_.augmentation.translate < 0 || options_.augmentation.translate > room) {

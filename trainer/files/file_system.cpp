@@ -77,7 +77,7 @@ FileError::FileError(std::string_view where, std::string_view doing, const fs::p
 
 FileError::FileError(std::string_view where, const fs::path& path, int error_number,
                      std::string_view problem)
-    : std::runtime_error(normball::detail::message(where, path.string(), ": ", problem)),
+    : std::runtime_error(normball::error_message(where, path.string(), ": ", problem)),
       path_(path),
       error_number_(error_number) {}
 

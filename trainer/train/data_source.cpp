@@ -269,7 +269,7 @@ constexpr Opener openers[] = {
 std::unique_ptr<DataSource> open_data(const config::Config& config) {
   const auto* opener = std::ranges::find(openers, config.data.kind, &Opener::kind);
   if (opener == std::end(openers)) {
-    detail::invalid("open_data", "nothing opens data of the kind ", config.data.kind);
+    throw_invalid("open_data", "nothing opens data of the kind ", config.data.kind);
   }
   return opener->open(config);
 }

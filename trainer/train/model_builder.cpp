@@ -58,20 +58,20 @@ constexpr Builder builders[] = {{"gpt", build_gpt}, {"cnn", build_cnn}, {"mlp", 
 std::unique_ptr<models::Model> build_model(const config::Config& config, const DataFacts& facts) {
   const config::ModelKind& kind = config::model_kind(config);
   if (kind.unit != facts.unit) {
-    detail::invalid("build_model", "model.kind is ", kind.name, ", which needs ",
-                    kind.unit == "tokens" ? "tokens (data.kind text or shards)" : "images",
-                    "; data.kind is ", config.data.kind);
+    throw_invalid("build_model", "model.kind is ", kind.name, ", which needs ",
+                  kind.unit == "tokens" ? "tokens (data.kind text or shards)" : "images",
+                  "; data.kind is ", config.data.kind);
   }
   const auto* builder = std::ranges::find(builders, kind.name, &Builder::kind);
   if (builder == std::end(builders)) {
-    detail::invalid("build_model", "nothing builds a model of the kind ", kind.name);
+    throw_invalid("build_model", "nothing builds a model of the kind ", kind.name);
   }
   try {
     return builder->build(config, facts);
   } catch (const c10::Error& error) {  // its own text comes with a trace of the stack
-    detail::invalid("build_model", "a ", kind.name,
-                    " of this size cannot be made; choose a smaller [model]. ",
-                    "LibTorch says: ", error.what_without_backtrace());
+    throw_invalid("build_model", "a ", kind.name,
+                  " of this size cannot be made; choose a smaller [model]. ",
+                  "LibTorch says: ", error.what_without_backtrace());
   }
 }
 

@@ -74,7 +74,7 @@ struct Opened {
   void require_unset(const char* key, std::string_view why) const {
     if (!run::sets(settings, key)) return;
     throw config::SettingError(
-        detail::message("open_run", "--set ", key, "=...: has no effect: ", why, ". Leave it out"));
+        error_message("open_run", "--set ", key, "=...: has no effect: ", why, ". Leave it out"));
   }
 };
 
