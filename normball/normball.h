@@ -152,6 +152,7 @@ normball_status normball_dual_norm(const char* norm, normball_dtype dtype, const
 
 #include "normball/error.h"
 #include "normball/iterate_sampler.h"
+#include "normball/joint_step.h"
 #include "normball/matrix_view.h"
 #include "normball/method.h"
 #include "normball/norms.h"
@@ -159,6 +160,7 @@ normball_status normball_dual_norm(const char* norm, normball_dtype dtype, const
 #include "normball/polar.h"
 #include "normball/product_norm.h"
 #include "normball/random.h"
+#include "normball/routed.h"
 #include "normball/routing.h"
 #include "normball/schedule.h"
 #include "normball/shape.h"

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "normball/routed.h"
 #include "normball/routing.h"
 #include "normball/text.h"
 
@@ -68,18 +69,6 @@ void Routing::add_ungrouped(const std::string& name, std::vector<Index> dimensio
   warnings.push_back("'" + name + "' is in no parameter group and will never be updated");
 }
 
-std::vector<Layer> Routing::layers() const {
-  std::vector<Layer> result;
-  for (const auto& route : routes) {
-    for (const auto& block : route.blocks) {
-      Layer& layer = result.emplace_back();
-      layer.name = block.name;
-      layer.shape = block.shape;
-      layer.norm = route.norm;
-      layer.radius = route.radius;
-    }
-  }
-  return result;
-}
+std::vector<Layer> Routing::layers() const { return layers_of(routes); }
 
 }  // namespace normball

@@ -1,0 +1,32 @@
+#include "normball/joint_step.h"
+
+#include "normball/error.h"
+
+namespace normball {
+
+JointStep decide_step(const Method& method, double pairing, double direction_norm,
+                      std::int64_t step) {
+  JointStep joint{.pairing = pairing, .direction_norm = direction_norm};
+  joint.wolfe_gap = method.constrained ? pairing : 0;
+  joint.eta =
+      eta(method.rule, {.pairing = pairing, .direction_norm = direction_norm, .step = step});
+  joint.clipped = is_clipped(method.rule, joint.eta);
+  joint.stalled = method.constrained && joint.eta == 0 && pairing < 0;
+  return joint;
+}
+
+JointStep join_parts(const Method& method, std::span<const double> pairings,
+                     std::span<const double> direction_norms, std::int64_t step,
+                     std::span<double> shares) {
+  if (pairings.size() != direction_norms.size() || pairings.size() != shares.size()) {
+    detail::invalid("join_parts", "got ", pairings.size(), " pairings, ", direction_norms.size(),
+                    " norms and ", shares.size(), " shares; there must be one of each for a part");
+  }
+  if (method.constrained && method.combination != Combination::Max && pairings.size() > 1) {
+    detail::invalid("join_parts", "a constrained method joins parts in the maximum norm alone");
+  }
+  const double pairing = combine_duals(method.combination, pairings, shares);
+  return decide_step(method, pairing, combine_norms(method.combination, direction_norms), step);
+}
+
+}  // namespace normball
