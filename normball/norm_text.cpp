@@ -90,6 +90,14 @@ Norm parse_norm(std::string_view text) {
   return norm;
 }
 
+Norm parse_norm(std::string_view text, const PolarSolver& solver) {
+  Norm norm = parse_norm(text);
+  auto* const spectral = std::get_if<Spectral>(&norm);
+  const bool named = text.find("solver") != std::string_view::npos;
+  if (spectral != nullptr && !named) spectral->solver = solver;
+  return norm;
+}
+
 Role parse_role(std::string_view text) {
   for (const auto& [name, role] : roles) {
     if (text == name) return role;

@@ -1,5 +1,6 @@
 // What outlasts a step: the state and the method.
 #include <algorithm>
+#include <utility>
 
 #include "normball/error.h"
 #include "normball/kernels.h"
@@ -80,7 +81,13 @@ void Optimizer<T>::change(const std::function<void(Method&)>& edit) {
 
 template <class T>
 void Optimizer<T>::set_lr(Schedule lr) {
-  change([&](Method& method) { method.lr = lr; });
+  const Schedule before = std::exchange(method_.lr, lr);  // no copy of the method: no allocation
+  try {
+    validate(method_);
+  } catch (...) {
+    method_.lr = before;
+    throw;
+  }
 }
 
 template <class T>

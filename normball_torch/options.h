@@ -38,8 +38,9 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   TORCH_ARG(std::optional<double>, l1) = {};
   TORCH_ARG(std::optional<bool>, constrained) = {};
   TORCH_ARG(std::optional<std::string>, short_step) = {};  // plain, norm or diameter
-  TORCH_ARG(std::optional<std::string>, solver) = {};      // of spectral norms chosen by "auto"
+  TORCH_ARG(std::optional<std::string>, solver) = {};      // of spectral norms that name none
   TORCH_ARG(std::optional<std::vector<RoutingRule>>, rules) = {};
+  TORCH_ARG(std::optional<RoleNorms>, norms) = {};  // by role, as radii
   TORCH_ARG(std::optional<RoleRadii>, radii) = {};
   TORCH_ARG(std::optional<double>, grad_clip) = {};  // what clip_grad_norm_ is called with, if so
   TORCH_ARG(std::optional<int64_t>, threads) = {};   // 0: OpenMP's default

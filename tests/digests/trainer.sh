@@ -29,7 +29,7 @@ common='[run]\nsteps = 5\nlog_every = 1\neval_every = 3\ncheckpoint_every = 100\
   printf '[model]\nkind = "cnn"\nwidth_factor = 0.0625\n[data]\nkind = "fashion-mnist"\npath = "images"\nflip = true\n'
   printf '[train]\nbatch = 16\n'; } >cnn.toml
 { printf "$common"
-  printf '[model]\nkind = "mlp"\n[data]\nkind = "fashion-mnist"\npath = "images"\n[train]\nbatch = 16\n'; } >mlp.toml
+  printf '[model]\nkind = "mlp"\nhidden = [24, 16]\n[data]\nkind = "fashion-mnist"\npath = "images"\n[train]\nbatch = 16\n'; } >mlp.toml
 
 # The numbers that the method takes; the others would be refused.
 numbers() {
@@ -74,8 +74,15 @@ for model in gpt cnn mlp; do
     run "$model-solver-$solver" $model.toml --set optimizer.method=unconstrained_clipped_scion \
         --set optimizer.solver=$solver $(numbers unconstrained_clipped_scion)
   done
+  if [ $model = gpt ]; then
+    others=(--set norm.embedding=col --set norm.embedding_radius=7)
+  else
+    others=(--set norm.output=col --set norm.output_radius=7 --set norm.vector=euclidean)
+  fi
   # shellcheck disable=SC2046
   run "$model-norms" $model.toml --set optimizer.method=clipped_scion $(numbers clipped_scion) --set norm.hidden=row \
-      --set norm.output=col --set norm.output_radius=7 --set norm.hidden_radius=3 --set norm.vector=euclidean \
-      --set model.init=sphere
+      --set norm.hidden_radius=3 "${others[@]}" --set model.init=sphere
+  # shellcheck disable=SC2046
+  run "$model-routes" $model.toml --set optimizer.method=unconstrained_clipped_scion $(numbers unconstrained_clipped_scion) \
+      --set 'norm.route=[{pattern="*.0.*", radius=2.5}, {pattern="*1*", norm="rms"}]'
 done
