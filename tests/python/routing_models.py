@@ -1,4 +1,4 @@
-"""The same models as in tests/torch/module_routing_test.cpp: explain() must give the tables in tests/routing_fixture."""
+"""The same models as in tests/normball_torch/module_routing_test.cpp: explain() must give the tables in tests/normball_torch/routing_fixture."""
 import torch
 from torch import nn
 

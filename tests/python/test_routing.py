@@ -183,7 +183,7 @@ def test_each_warning_is_given():
     assert "'0.weight' is in no parameter group" in partly
 
 
-FIXTURE = Path(__file__).parent.parent / "routing_fixture"
+FIXTURE = Path(__file__).parent.parent / "normball_torch" / "routing_fixture"
 RADII = {"input": 2, "onehot": 3, "hidden": 50, "output": 3000, "bias": 0.5}
 
 

@@ -1,0 +1,239 @@
+#!/usr/bin/env bash
+# A run directory is the truth: it is complete, says what was run, is read from any folder, and
+# nothing that goes wrong costs what is in it.
+set -euo pipefail
+normball=$1
+source=$3
+rm -rf "$2" && mkdir -p "$2" && cd "$2"
+here=$PWD
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+# Expects a failure whose message has every one of the texts.
+expect_error() {
+  local command=$1 text
+  shift
+  if eval "$command" >out 2>err; then fail "no error from: $command"; fi
+  for text in "$@"; do
+    grep -qF -- "$text" err || fail "'$text' is not in the error of: $command: $(cat err)"
+  done
+}
+without_times() { sed -E 's/, "(seconds|[a-z]+_per_second)": [0-9.e+-]+//g' "$1"; }
+same_runs() {
+  local file
+  for file in model optimizer; do
+    cmp "runs/$1/checkpoints/step-$3/$file.safetensors" \
+        "runs/$2/checkpoints/step-$3/$file.safetensors" || fail "$1 and $2 differ in $file"
+  done
+  cmp <(without_times "runs/$1/metrics.jsonl") <(without_times "runs/$2/metrics.jsonl") ||
+    fail "$1 and $2 differ in their metrics"
+}
+# All that a directory holds, but for the lock.
+digest() { (cd "$1" && find . -type f ! -name .lock -exec sha256sum {} + | sort -k2); }
+key() { sed -n "s/^$2 = //p" "runs/$1/config.toml"; }
+train() { "$normball" train "$@" >out 2>err || fail "train $*: $(cat out err)"; }
+
+for i in $(seq 200); do echo "Line $i: the quick brown fox, $((i * 7919 % 1000)) times."; done >text.txt
+cat >tiny.toml <<'END'
+[run]
+steps = 8
+log_every = 1
+eval_every = 4
+checkpoint_every = 2
+keep_last = 2
+keep_best = false
+[model]
+kind = "gpt"
+layers = 1
+width = 16
+heads = 2
+context = 16
+vocab = 256
+[data]
+kind = "text"
+path = "text.txt"
+[train]
+batch = 4
+[eval]
+batches = 2
+[optimizer]
+lr = 0.02
+alpha = 0.1
+rho = 10.0
+END
+train tiny.toml --name whole
+
+# Checkpoints of which none can be read: refused, nothing touched.
+train tiny.toml --name lost --stop-after 4
+for file in runs/lost/checkpoints/step-*/model.safetensors; do truncate -s -1 "$file"; done
+digest runs/lost >before
+expect_error "'$normball' train tiny.toml --name lost --resume" "no checkpoint" "step-2/model.safetensors" \
+             "step-4/model.safetensors" "Nothing was changed" "--name"
+digest runs/lost | cmp - before || fail "a refused resume changed the run"
+rm runs/lost/checkpoints/step-*/state.json && mkdir runs/lost/checkpoints/step-{2,4}/state.json
+expect_error "'$normball' train tiny.toml --name lost --resume" "no checkpoint"
+expect_error "'$normball' train tiny.toml --name lost" "already holds a run"
+
+# Only the newest is damaged: the one before it goes on, and the damaged one stays, out of the way.
+train tiny.toml --name hurt --stop-after 6
+truncate -s -1 runs/hurt/checkpoints/step-6/optimizer.safetensors
+sha256sum <runs/hurt/checkpoints/step-6/model.safetensors >before
+train tiny.toml --name hurt --resume
+grep -q "passed over runs/hurt/checkpoints/step-6" err || fail "damage is not named: $(cat err)"
+sha256sum <runs/hurt/checkpoints/damaged-step-6/model.safetensors | cmp - before
+same_runs whole hurt 8
+[ "$(ls runs/hurt/checkpoints)" = "$(printf '%s\n' damaged-step-6 step-6 step-8)" ] ||
+  fail "kept: $(ls runs/hurt/checkpoints)"
+
+# Going on under another name: a run like any other, with the whole curve, that can itself go on.
+train tiny.toml --name first --stop-after 4
+digest runs/first >before
+train tiny.toml --name second --resume runs/first/checkpoints/step-4 --stop-after 1
+[ "$(key second resume)" = "\"$here/runs/first/checkpoints/step-4\"" ] || fail "the origin is not recorded"
+train tiny.toml --name second --resume
+[ "$(key second resume)" = "\"$here/runs/first/checkpoints/step-4\"" ] || fail "the origin is forgotten"
+same_runs whole second 8
+"$normball" eval runs/second >/dev/null
+"$normball" sample runs/second --length 5 >/dev/null
+digest runs/first | cmp - before || fail "the run gone on from was changed"
+# A run in the way is not taken over.
+expect_error "'$normball' train tiny.toml --name whole --resume runs/first/checkpoints/step-4" "already holds a run"
+train tiny.toml --name third --resume runs/first
+same_runs whole third 8
+
+# TensorBoard's files come along, in an order in which the new one counts last.
+for run in second third; do
+  for file in runs/first/events.out.tfevents.*; do
+    cmp "$file" "runs/$run/${file##*/}" || fail "$run lacks ${file##*/}"
+  done
+  [ "$(ls runs/$run/events.out.tfevents.* | tail -1)" != "runs/$run/$(ls runs/first | grep tfevents | tail -1)" ] ||
+    fail "the copied events of $run count last: $(ls runs/$run)"
+done
+
+# Metrics that are damaged in the middle are refused before anything is written.
+train tiny.toml --name marred --stop-after 4
+sed -i '2s/.*/{"step": 1, "loss"/' runs/marred/metrics.jsonl
+digest runs/marred >before
+expect_error "'$normball' train tiny.toml --name marred --resume --set eval.batches=3" "metrics.jsonl:2" "mend or delete"
+digest runs/marred | cmp - before || fail "a refused resume changed the run"
+expect_error "'$normball' train tiny.toml --name marred2 --resume runs/marred" "marred/metrics.jsonl:2"
+[ ! -e runs/marred2 ] || fail "a refused resume made a directory"
+
+# The best checkpoint is damaged: only those that can be read are named instead.
+cp -r runs/whole runs/worn
+best=$("$normball" eval runs/worn | sed -n 's/^step \([0-9]*\),.*/\1/p')
+other=$(ls runs/worn/checkpoints | grep -vx "step-$best")
+truncate -s -1 "runs/worn/checkpoints/step-$best/model.safetensors"
+expect_error "'$normball' eval runs/worn" "best checkpoint cannot be read" "can be named" "$other"
+truncate -s -1 "runs/worn/checkpoints/$other/model.safetensors"
+expect_error "'$normball' eval runs/worn" "No other of the run can be read"
+
+# config.toml is bound to its checkpoints, also where the shapes of the tensors would not tell.
+for change in "heads = 2/heads = 4" "rope_base = .*/rope_base = 99.0" "context = 16/context = 8"; do
+  rm -rf runs/edited && cp -r runs/whole runs/edited
+  sed -i "s/^$change/" runs/edited/config.toml
+  key=${change%% *}
+  cmp -s runs/whole/config.toml runs/edited/config.toml && fail "no $key in config.toml"
+  was="model.$key: $(key whole "$key") in the checkpoint, $(key edited "$key") in the configuration"
+  expect_error "'$normball' eval runs/edited" "$was" "runs/edited/config.toml"
+  expect_error "'$normball' eval runs/edited/checkpoints/step-8" "$was"
+  expect_error "'$normball' sample runs/edited --length 5" "$was"
+  expect_error "'$normball' train tiny.toml --name edited --resume --set run.steps=9 --set model.$key=$(key edited "$key")" "$was"
+done
+
+# Names are plain names, wherever they are given.
+for name in a/b .. . /tmp/x; do
+  expect_error "'$normball' train tiny.toml --name $name" "run.name" "plain name"
+  expect_error "'$normball' train tiny.toml --set run.name=$name" "run.name" "plain name"
+done
+
+# Other data of the same length, another kind of run, fewer steps than taken: refused.
+train tiny.toml --name bound --stop-after 4
+digest runs/bound >before
+sed 's/fox/cat/' text.txt >cats.txt
+expect_error "'$normball' train tiny.toml --name bound --resume --set data.path=cats.txt" "other data" "data.path"
+expect_error "'$normball' train tiny.toml --name bound --resume --overfit-batch" \
+             "train.overfit_batch: false before, true now"
+expect_error "'$normball' train tiny.toml --name bound --resume --set run.steps=3" "taken 4 steps" "the 3 asked for"
+digest runs/bound | cmp - before || fail "a refused resume changed the run"
+train tiny.toml --name single --overfit-batch --stop-after 4
+expect_error "'$normball' train tiny.toml --name single --resume" "train.overfit_batch: true before, false now"
+# The same text elsewhere is the same data; only the end, for validation, may differ.
+cp text.txt copy.txt && train tiny.toml --name bound --resume --set data.path=copy.txt
+same_runs whole bound 8
+[ "$(key bound path)" = "\"$here/copy.txt\"" ] || fail "config.toml has another data.path: $(key bound path)"
+head -c -7 text.txt >ends.txt && printf 'changed' >>ends.txt
+train tiny.toml --name bound --resume --set data.path=ends.txt --set run.steps=10
+grep -q "validation data is not what it was" err || fail "other validation data: $(cat err)"
+[ "$(key bound steps)" = 10 ] || fail "config.toml says $(key bound steps) steps where 10 were run"
+
+# From any folder, and moved with its data or alone.
+"$normball" eval runs/whole >expected
+(cd / && "$normball" eval "$here/runs/whole") | cmp - expected
+"$normball" sample runs/whole --length 20 --seed 3 >sampled
+mkdir -p moved/project/runs && mv text.txt moved/project/ && cp -r runs/whole moved/project/runs/renamed
+mkdir old && mv moved/project old/ && (cd / && "$normball" eval "$here/old/project/runs/renamed") | cmp - expected
+rm old/project/text.txt
+(cd / && "$normball" sample "$here/old/project/runs/renamed" --length 20 --seed 3) | cmp - sampled
+expect_error "'$normball' eval runs/whole" "text.txt" "--set data.path="
+"$normball" eval runs/whole --set data.path=copy.txt | cmp - expected
+"$normball" eval runs/whole --set data.path=cats.txt >out 2>err
+grep -q "not what the run had" err || fail "eval on other data says nothing"
+cp copy.txt text.txt
+
+# Steps that are not finite leave gaps and marks, and an end that says so.
+cp -r "$source/tests/cli/earlier_runs/images" "$source/tests/cli/earlier_runs/images.toml" .
+gd="images.toml --set run.steps=8 --set optimizer.method=gd --set optimizer.lr=1e30"
+expect_error "'$normball' train $gd --name stops" "not finite"
+tail -1 runs/stops/metrics.jsonl | grep -q '"loss": "NaN", "lr": .*"nonfinite": .*"stopped": true' ||
+  fail "the stop is not recorded: $(tail -1 runs/stops/metrics.jsonl)"
+expect_error "'$normball' train $gd --name skips --set run.nonfinite=skip --set run.log_every=100" "diverged" "lr 1e+30"
+grep -qE "finished after step 8 of 8 .*[1-7] skipped as not finite: validation loss not finite" out ||
+  fail "the end is not honest: $(cat out)"
+grep -q '"loss": "NaN", "lr": 1e+30, "nonfinite": "loss", "skipped": true' runs/skips/metrics.jsonl ||
+  fail "no mark of a skipped step: $(cat runs/skips/metrics.jsonl)"
+grep -q '"loss": 0.0' runs/skips/metrics.jsonl && fail "a skipped step has a loss of 0"
+"$normball" report runs/skips runs/stops --out report.html >/dev/null
+grep -qE '"skipped":[1-7]' report.html || fail "the report has no mark of skipped steps"
+
+# Divergence behind finite numbers is named; a good run hears nothing.
+expect_error "'$normball' train tiny.toml --name huge --set optimizer.lr=1e30 --set run.steps=20" \
+             "diverged" "the largest weight is" "too large" "lr 1e+30"
+tail -1 runs/huge/metrics.jsonl | grep -q '"diverged": "the training loss was' || fail "divergence is not recorded"
+"$normball" report runs/huge | grep "huge: diverged: the training loss was" >report.txt || fail "the report does not say it diverged"
+grep -q "finished after step 20" out || fail "a diverged run is not saved: $(cat out)"
+train tiny.toml --name still --set optimizer.lr=0 --set run.steps=40
+grep -q "warning: the training loss was" err || fail "nothing was learned, and nothing said: $(cat err)"
+train tiny.toml --name up --set model.init=sphere --set optimizer.lr=1000000 --set run.steps=3
+grep -q "warning: the training loss was .* at the last; .* is too large" err || fail "a loss far up, and nothing said: $(cat err)"
+train tiny.toml --name short --set run.steps=2
+grep -q "warning" err && fail "a warning of a short run: $(cat err)"
+train tiny.toml --name good --set run.steps=40
+grep -q "warning" err && fail "a warning of a good run: $(cat err)"
+
+# Two processes in one directory: the second is refused before it looks at anything.
+train tiny.toml --name busy --stop-after 2
+(exec 9<>runs/busy/.lock && flock -n 9 && echo locked >flag &&
+  for i in $(seq 600); do [ -e done ] && break; sleep 0.1; done) &
+holder=$!
+for i in $(seq 600); do [ -e flag ] && break; sleep 0.1; done
+expect_error "'$normball' train tiny.toml --name busy --resume" "in use"
+"$normball" train tiny.toml --name busy --resume --dry-run | grep -q "after step 2" || fail "a dry run needs no lock"
+touch done && wait $holder
+
+# Runs of the program as it was before: evaluated and resumed as if written today.
+cp -r "$source/tests/cli/earlier_runs" earlier && cd earlier
+"$normball" eval runs/images | tee out | grep -q "^step 4, .*accuracy 96.67 %" || fail "not the best: $(cat out)"
+"$normball" eval runs/text | tee out | grep -q "^step 4, .*loss 5.613[56]" || fail "another result: $(cat out)"
+(cd / && "$normball" eval "$here/earlier/runs/text") | cmp - out
+"$normball" sample runs/text --length 3 >/dev/null
+losses() { sed -nE 's/.*"loss": ([0-9.]+), .*/\1/p' "runs/$1/metrics.jsonl"; }
+for kind in text images; do
+  train $kind.toml --resume --set run.steps=8
+  train $kind.toml --name $kind-new --set run.steps=8
+  paste <(losses $kind) <(losses $kind-new) |
+    awk '{ n += 1; d = $1 - $2; if (d < -1e-3 || d > 1e-3) exit 1 } END { exit n != 8 }' ||
+    fail "$kind went on with other losses: $(losses $kind) against $(losses $kind-new)"
+  [ "$(key $kind steps)" = 8 ] || fail "config.toml was not brought up to date"
+done
+[ "$(ls runs/images/checkpoints)" = "$(printf '%s\n' step-6 step-8)" ] || fail "kept: $(ls runs/images/checkpoints)"
+echo "run directories: all as expected"

@@ -1,0 +1,349 @@
+#include "trainer/config/config_keys.h"
+
+#include <cmath>
+#include <sstream>
+#include <type_traits>
+
+#include "normball/method.h"
+#include "normball/norms.h"
+#include "normball/polar.h"
+#include "normball/text.h"
+#include "trainer/config/config_use.h"
+
+namespace normball::trainer::config {
+namespace {
+
+template <auto Section, auto Member>
+constexpr auto at = [](Config& config) -> auto& {
+  return config.*Section.*Member;
+};
+
+// The pointer types spell out what the variant cannot deduce from a lambda.
+template <auto Section, auto Member>
+Place place() {
+  using T = std::remove_reference_t<decltype(at<Section, Member>(std::declval<Config&>()))>;
+  return At<T>(at<Section, Member>);
+}
+
+// Weights are floats: no number beyond their range makes sense.
+constexpr Range positive{.low = 1e-30, .high = 1e30};
+constexpr Range not_negative{.low = 0, .high = 1e30};
+// Far below the largest integer, so that products do not overflow.
+constexpr Range count{.low = 0, .high = 1e12};
+constexpr Range at_least_one{.low = 1, .high = 1e12};
+constexpr Range below_one{.low = 0, .high = 1, .high_open = true};
+constexpr Range above_zero_to_one{.low = 0, .high = 1, .low_open = true};
+
+std::vector<std::string_view> methods() {
+  std::vector<std::string_view> names(method_names().begin(), method_names().end());
+  names.insert(names.end(), {"muon", "adam", "adamw", "sgd"});
+  return names;
+}
+
+void check_norm(std::string_view text) { parse_norm(text); }
+void check_solver(std::string_view text) { parse_polar_solver(text); }
+
+std::vector<Key> make_keys() {
+  using enum OnResume;
+  std::vector<Key> keys;
+  const auto run = [&](std::string_view name, Place p, Range range, std::string_view help,
+                       OnResume on_resume = Free, std::vector<std::string_view> choices = {}) {
+    keys.push_back({"run", name, p, range, std::move(choices), nullptr, on_resume, help});
+  };
+  using R = RunConfig;
+  run("name", place<&Config::run, &R::name>(), {},
+      "name of the run's directory; empty: that of the preset or file");
+  run("dir", place<&Config::run, &R::dir>(), {}, "where run directories are made");
+  run("seed", place<&Config::run, &R::seed>(), {.low = 0}, "of weights, shuffling and augmentation",
+      Same);
+  run("threads", place<&Config::run, &R::threads>(), {.low = 0, .high = 4096},
+      "0: all cores. Resuming is bit-exact only with the same number");
+  run("steps", place<&Config::run, &R::steps>(), count,
+      "optimizer steps; this or epochs, the other 0", Same);
+  run("epochs", place<&Config::run, &R::epochs>(), {.low = 0, .high = 1e6},
+      "passes over the training data; this or steps, the other 0", Same);
+  run("log_every", place<&Config::run, &R::log_every>(), at_least_one,
+      "steps between lines in metrics.jsonl");
+  run("eval_every", place<&Config::run, &R::eval_every>(), count,
+      "steps between evaluations; 0: only at the end");
+  run("checkpoint_every", place<&Config::run, &R::checkpoint_every>(), count,
+      "steps between checkpoints; 0: only at the end");
+  run("keep_last", place<&Config::run, &R::keep_last>(), {.low = 1, .high = 1000},
+      "checkpoints kept, the newest ones");
+  run("keep_best", place<&Config::run, &R::keep_best>(), {},
+      "also keep the checkpoint with the best validation result");
+  run("nonfinite", place<&Config::run, &R::nonfinite>(), {},
+      "on NaN or infinity in loss or gradient: stop, or skip the step", Same, {"stop", "skip"});
+  run("resume", place<&Config::run, &R::resume>(), {},
+      "never, auto (the newest valid checkpoint, if any), or a checkpoint's directory");
+
+  const auto model = [&](std::string_view name, Place p, Range range, std::string_view help,
+                         std::vector<std::string_view> choices = {}) {
+    keys.push_back({"model", name, p, range, std::move(choices), nullptr, Same, help});
+  };
+  using M = ModelConfig;
+  model("kind", place<&Config::model, &M::kind>(), {}, "the architecture", {"gpt", "cnn", "mlp"});
+  model("init", place<&Config::model, &M::init>(), {},
+        "where weights start: as is customary for the model, or on the spheres of their norms and "
+        "radii (adam, adamw, sgd, muon: those of [norm])",
+        {"customary", "sphere"});
+  model("layers", place<&Config::model, &M::layers>(), {.low = 1, .high = 1000},
+        "transformer blocks");
+  model("width", place<&Config::model, &M::width>(), {.low = 1, .high = 1 << 20},
+        "size of the residual stream");
+  model("heads", place<&Config::model, &M::heads>(), {.low = 1, .high = 1 << 16},
+        "attention heads; width / heads is a head's size");
+  model("context", place<&Config::model, &M::context>(), {.low = 1, .high = 1 << 24},
+        "tokens of a sequence");
+  model("vocab", place<&Config::model, &M::vocab>(), {.low = 2, .high = 1 << 24},
+        "size of the vocabulary; 256 for bytes, 50304 for GPT-2 (50257, rounded up)");
+  model("rope_base", place<&Config::model, &M::rope_base>(),
+        {.low = 1, .high = 1e30, .low_open = true}, "base of the rotary embedding's frequencies");
+  model("width_factor", place<&Config::model, &M::width_factor>(),
+        {.low = 0, .high = 64, .low_open = true}, "times (64, 256, 256) channels");
+  model("scaling_factor", place<&Config::model, &M::scaling_factor>(), positive,
+        "times the logits");
+  model("hidden", place<&Config::model, &M::hidden>(), {.low = 1, .high = 1 << 20},
+        "sizes of the hidden layers");
+
+  const auto data = [&](std::string_view name, Place p, Range range, std::string_view help,
+                        OnResume on_resume = Same, std::vector<std::string_view> choices = {}) {
+    keys.push_back({"data", name, p, range, std::move(choices), nullptr, on_resume, help});
+  };
+  using D = DataConfig;
+  data("kind", place<&Config::data, &D::kind>(), {}, "the kind of data", Same,
+       {"fashion-mnist", "cifar10", "shards", "text"});
+  data("path", place<&Config::data, &D::path>(), {},
+       "file, directory or pattern (shards: *.bin); empty: where the kind's package puts it", Free);
+  data("validation", place<&Config::data, &D::validation>(), {},
+       "the validation data; empty: a part of path", Free);
+  data("validation_fraction", place<&Config::data, &D::validation_fraction>(), below_one,
+       "share at the end of the text that is not trained on");
+  data("bpe", place<&Config::data, &D::bpe>(), {},
+       "directory with GPT-2's vocab.bpe and encoder.json; empty: text as bytes, shards as "
+       "their dataset.json says",
+       Free);
+  data("flip", place<&Config::data, &D::flip>(), {}, "flip left and right");
+  data("translate", place<&Config::data, &D::translate>(), {.low = 0, .high = 32},
+       "shift by up to this many pixels");
+
+  const auto train = [&](std::string_view name, Place p, Range range, std::string_view help,
+                         OnResume on_resume = Same, std::vector<std::string_view> choices = {}) {
+    keys.push_back({"train", name, p, range, std::move(choices), nullptr, on_resume, help});
+  };
+  using T = TrainConfig;
+  train("batch", place<&Config::train, &T::batch>(), {.low = 1, .high = 1 << 30},
+        "images or sequences of an optimizer step");
+  train("micro_batch", place<&Config::train, &T::micro_batch>(), {.low = 0, .high = 1 << 30},
+        "of a forward pass; gradients add up to a batch. 0: the whole batch");
+  train("label_smoothing", place<&Config::train, &T::label_smoothing>(), below_one,
+        "weight of the uniform distribution in the targets");
+  train("loss", place<&Config::train, &T::loss>(), {},
+        "reduction over the batch; sum scales s, so rho is in other units", Same, {"mean", "sum"});
+  train("overfit_batch", place<&Config::train, &T::overfit_batch>(), {},
+        "the first batch again and again: a model and stepsize in order bring its loss to 0");
+
+  const auto optimizer = [&](std::string_view name, Place p, Range range, std::string_view help,
+                             std::vector<std::string_view> choices = {},
+                             void (*check)(std::string_view) = nullptr) {
+    keys.push_back({"optimizer", name, p, range, std::move(choices), check, Same, help});
+  };
+  using O = OptimizerConfig;
+  optimizer("method", place<&Config::optimizer, &O::method>(), {},
+            "the method. sd, adaptive_sd, ucg, ggnc, cg, s3cg and the scions step in the norms of "
+            "[norm], muon in norm.hidden, the others in none of them",
+            methods());
+  optimizer("lr", place<&Config::optimizer, &O::lr>(), not_negative,
+            "the largest step, gamma rho; for muon, adam, adamw and sgd their learning rate");
+  optimizer("alpha", place<&Config::optimizer, &O::alpha>(), above_zero_to_one,
+            "weight of the newest gradient in the average");
+  optimizer("rho", place<&Config::optimizer, &O::rho>(), positive,
+            "clipping threshold on s, in the units of the loss's reduction");
+  optimizer("short_step", place<&Config::optimizer, &O::short_step>(), {},
+            "clip s itself, or variant 1 or 2 as printed (s3cg: plain is norm)",
+            {"plain", "norm", "diameter"});
+  optimizer("solver", place<&Config::optimizer, &O::solver>(), {},
+            "of spectral norms: exact, damped, muon, polar_express ...", {}, check_solver);
+  optimizer("beta", place<&Config::optimizer, &O::beta>(), positive,
+            "the ball's radius, of all layers");
+  optimizer("l0", place<&Config::optimizer, &O::l0>(), not_negative, "L0");
+  optimizer("l1", place<&Config::optimizer, &O::l1>(), not_negative, "L1; not both 0");
+  optimizer("betas", place<&Config::optimizer, &O::betas>(), below_one,
+            "both decays; muon: of the parameters that AdamW steps");
+  optimizer("eps", place<&Config::optimizer, &O::eps>(), not_negative, "added to the root");
+  optimizer("weight_decay", place<&Config::optimizer, &O::weight_decay>(), not_negative,
+            "pulls weights to 0; muon: those that AdamW steps");
+  optimizer("grad_clip", place<&Config::optimizer, &O::grad_clip>(), not_negative,
+            "largest Euclidean norm of the gradient; 0: no clipping. muon: of the part that AdamW "
+            "steps");
+  optimizer("momentum", place<&Config::optimizer, &O::momentum>(), below_one,
+            "weight of the old average");
+  optimizer("nesterov", place<&Config::optimizer, &O::nesterov>(), {}, "look ahead by one step");
+
+  const auto schedule = [&](std::string_view name, Place p, Range range, std::string_view help,
+                            std::vector<std::string_view> choices = {}) {
+    keys.push_back({"schedule", name, p, range, std::move(choices), nullptr, Same, help});
+  };
+  using S = ScheduleConfig;
+  schedule("kind", place<&Config::schedule, &S::kind>(), {}, "how lr changes over the run",
+           {"constant", "linear", "warmdown", "cosine"});
+  schedule("warmup", place<&Config::schedule, &S::warmup>(), below_one,
+           "share of the steps that lr rises linearly");
+  schedule("decay", place<&Config::schedule, &S::decay>(), above_zero_to_one,
+           "share of the steps at the end that lr falls linearly to 0");
+  schedule("end", place<&Config::schedule, &S::end>(), not_negative, "the last lr");
+
+  const auto norm = [&](std::string_view name, Place p, Range range, std::string_view help,
+                        void (*check)(std::string_view) = nullptr) {
+    keys.push_back({"norm", name, p, range, {}, check, Same, help});
+  };
+  using N = NormConfig;
+  norm("input", place<&Config::norm, &N::input>(), {}, "the first layer", check_norm);
+  norm("input_radius", place<&Config::norm, &N::input_radius>(), positive, "its radius");
+  norm("embedding", place<&Config::norm, &N::embedding>(), {},
+       "the embedding, which is the output matrix as well", check_norm);
+  norm("embedding_radius", place<&Config::norm, &N::embedding_radius>(), positive, "its radius");
+  norm("hidden", place<&Config::norm, &N::hidden>(), {}, "hidden matrices and convolutions",
+       check_norm);
+  norm("hidden_radius", place<&Config::norm, &N::hidden_radius>(), positive, "its radius");
+  norm("output", place<&Config::norm, &N::output>(), {}, "the last layer", check_norm);
+  norm("output_radius", place<&Config::norm, &N::output_radius>(), positive, "its radius");
+  norm("vector", place<&Config::norm, &N::vector>(), {}, "biases and gains", check_norm);
+  norm("vector_radius", place<&Config::norm, &N::vector_radius>(), positive, "its radius");
+  norm("route", place<&Config::norm, &N::route>(), positive,
+       "list of {pattern, norm, radius}: parameters whose name matches; the first match counts",
+       check_norm);
+
+  const auto eval = [&](std::string_view name, Place p, Range range, std::string_view help) {
+    keys.push_back({"eval", name, p, range, {}, nullptr, Free, help});
+  };
+  using E = EvalConfig;
+  eval("batches", place<&Config::eval, &E::batches>(), count, "of validation data; 0: all of it");
+  eval("batch", place<&Config::eval, &E::batch>(), {.low = 0, .high = 1 << 30},
+       "images or sequences of a batch; 0: train.batch, by train.micro_batch at a time");
+  eval("tta", place<&Config::eval, &E::tta>(), {.low = 0, .high = 2},
+       "average over views. 0: one, 1: mirrored, 2: mirrored and shifted");
+
+  const auto sample = [&](std::string_view name, Place p, Range range, std::string_view help) {
+    keys.push_back({"sample", name, p, range, {}, nullptr, Free, help});
+  };
+  using P = SampleConfig;
+  sample("every", place<&Config::sample, &P::every>(), count,
+         "steps between samples of text; 0: none");
+  sample("prompt", place<&Config::sample, &P::prompt>(), {}, "the text to go on from");
+  sample("length", place<&Config::sample, &P::length>(), {.low = 1, .high = 1 << 20},
+         "tokens to add");
+  sample("temperature", place<&Config::sample, &P::temperature>(), not_negative,
+         "0 takes the most likely token");
+  sample("top_k", place<&Config::sample, &P::top_k>(), count,
+         "choose among this many tokens; 0: all");
+  return keys;
+}
+
+std::string toml_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (code < 0x20 || code == 0x7f) {
+      constexpr auto digits = "0123456789ABCDEF";
+      out += std::string("\\u00") + digits[code >> 4] + digits[code & 0xf];
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string toml(bool value) { return value ? "true" : "false"; }
+std::string toml(std::int64_t value) { return std::to_string(value); }
+std::string toml(double value) {
+  const std::string text = number_text(value);
+  const bool looks_like_integer = text.find_first_not_of("-0123456789") == std::string::npos;
+  return looks_like_integer ? text + ".0" : text;
+}
+std::string toml(const std::string& value) { return toml_string(value); }
+template <class T>
+std::string toml(const std::optional<T>& value) {
+  return value ? toml(*value) : "";
+}
+std::string toml(const Route& route) {
+  std::string text = "{ pattern = " + toml_string(route.pattern);
+  if (route.norm) text += ", norm = " + toml_string(*route.norm);
+  if (route.radius) text += ", radius = " + toml(*route.radius);
+  return text + " }";
+}
+template <class T>
+std::string toml(const std::vector<T>& values) {
+  std::string text = "[";
+  for (size_t i = 0; i < values.size(); ++i) text.append(i > 0 ? ", " : "").append(toml(values[i]));
+  return text.append("]");
+}
+
+}  // namespace
+
+bool Range::contains(double value) const {
+  return (low_open ? value > low : value >= low) && (high_open ? value < high : value <= high);
+}
+
+std::string Range::text() const {
+  const bool below = std::isfinite(low), above = std::isfinite(high);
+  std::string text;
+  if (below && above) {
+    text.append("in ").append(low_open ? "(" : "[").append(number_text(low)).append(", ");
+    text.append(number_text(high)).append(high_open ? ")" : "]");
+  } else if (below) {
+    text.append(low_open ? "> " : ">= ").append(number_text(low));
+  }
+  return text;
+}
+
+std::string Key::type() const {
+  constexpr std::string_view names[] = {"boolean", "integer",          "number",          "number",
+                                        "text",    "list of integers", "list of numbers", "list"};
+  return std::string(names[place.index()]);
+}
+
+std::string Key::allowed() const { return choices.empty() ? range.text() : list_of(choices); }
+
+std::span<const Key> config_keys() {
+  static const std::vector<Key> keys = make_keys();
+  return keys;
+}
+
+std::string value_text(const Key& key, const Config& config) {
+  // The place is only read.
+  return std::visit([&](auto place) { return toml(place(const_cast<Config&>(config))); },
+                    key.place);
+}
+
+std::string keys_as_markdown() {
+  std::ostringstream out;
+  out << "# Configuration keys\n\n"
+         "Written by `normball config --keys --markdown` from the table that reads them; "
+         "[runs.md](runs.md) explains their use.\nA key marked † must stay the same when a run is "
+         "resumed. \"Used by\" names models, data, methods and conditions; where nothing\nstands, "
+         "a key always counts. One that would have no effect is refused. Numbers are finite.\n";
+  const Config defaults;
+  std::string_view section;
+  for (const Key& key : config_keys()) {
+    if (key.section != section) {
+      section = key.section;
+      out << "\n## [" << section
+          << "]\n\n| key | type | default | allowed | used by | |\n|---|---|---|---|---|---|\n";
+    }
+    const std::string value = value_text(key, defaults);
+    out << "| `" << key.name << '`' << (key.on_resume == OnResume::Same ? "†" : "") << " | "
+        << key.type() << " | " << (value.empty() ? "not set" : "`" + value + "`") << " | "
+        << key.allowed() << " | " << use_of(key).text() << " | " << key.help << " |\n";
+  }
+  return out.str();
+}
+
+}  // namespace normball::trainer::config

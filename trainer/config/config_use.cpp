@@ -1,0 +1,224 @@
+#include "trainer/config/config_use.h"
+
+#include <algorithm>
+
+#include "normball/norms.h"
+#include "trainer/config/config_method.h"
+
+namespace normball::trainer::config {
+namespace {
+
+constexpr std::string_view all_but = "all but ";
+constexpr std::string_view layer_methods =
+    "sd, adaptive_sd, ucg, ggnc, cg, s3cg, scion, unconstrained_scion, clipped_scion, "
+    "unconstrained_clipped_scion";
+
+// Both start on spheres and neither has norms of its own to take them from.
+bool starts_on_layer_norms(const Config& config) {
+  return config.model.init == "sphere" && !is_core_method(config.optimizer.method);
+}
+bool steps_in_layer_norms(const Config& config) {
+  return list_has(layer_methods, config.optimizer.method);
+}
+bool has_input(const Config& config) { return !config.model.hidden.empty(); }
+bool has_hidden(const Config& config) {
+  return config.model.kind != "mlp" || config.model.hidden.size() >= 2;
+}
+
+// Auto is spectral for matrices that are neither an embedding nor an output layer.
+bool takes_solver(const std::string& norm, bool auto_is_spectral) {
+  const Norm parsed = parse_norm(norm);
+  if (std::holds_alternative<Auto>(parsed)) return auto_is_spectral;
+  return std::holds_alternative<Spectral>(parsed) && norm.find("solver=") == std::string::npos;
+}
+
+bool uses_solver(const Config& config) {
+  const auto& method = config.optimizer.method;
+  if (method == "clipped_spectral") return true;
+  if (method != "muon" && !steps_in_layer_norms(config)) return false;
+  for (const Key& key : config_keys()) {
+    const auto* place = std::get_if<At<std::string>>(&key.place);
+    if (key.section != "norm" || place == nullptr || !why_unused(key, config).empty()) continue;
+    const bool inner = key.name == "hidden" || key.name == "input";
+    if (takes_solver((*place)(const_cast<Config&>(config)), inner)) return true;  // only read
+  }
+  return std::ranges::any_of(config.norm.route, [](const Route& route) {
+    return route.norm && takes_solver(*route.norm, true);
+  });
+}
+
+const Condition by_layer_norms = {
+    [](const Config& c) { return steps_in_layer_norms(c) || starts_on_layer_norms(c); },
+    "optimizer.method steps in these norms"};
+const Condition by_layer_norms_or_muon = {
+    [](const Config& c) { return by_layer_norms.holds(c) || c.optimizer.method == "muon"; },
+    "optimizer.method steps in these norms"};
+const Condition by_layer_radii = {
+    [](const Config& c) { return by_layer_norms.holds(c) && c.optimizer.method != "s3cg"; },
+    "optimizer.method takes these radii"};
+const Condition by_layer_radii_or_muon = {
+    [](const Config& c) { return by_layer_norms_or_muon.holds(c) && c.optimizer.method != "s3cg"; },
+    "optimizer.method takes these radii"};
+const Condition with_input = {has_input, "model.hidden has a layer"};
+const Condition with_hidden = {has_hidden, "model.hidden has two layers or more (mlp)"};
+
+struct Row {
+  std::string_view keys;
+  Use use;
+};
+
+// What is not listed always has an effect.
+const std::vector<Row>& table() {
+  static const std::vector<Row> rows = {
+      {"model.layers, model.width, model.heads, model.context, model.vocab, model.rope_base",
+       {.models = "gpt"}},
+      {"model.width_factor, model.scaling_factor", {.models = "cnn"}},
+      {"model.hidden", {.models = "mlp"}},
+      {"data.validation, data.bpe", {.data = "shards, text"}},
+      {"data.validation_fraction",
+       {.data = "text",
+        .conditions = {{[](const Config& c) { return c.data.validation.empty(); },
+                        "data.validation is empty"}}}},
+      {"data.flip, data.translate", {.data = "fashion-mnist, cifar10"}},
+      {"train.label_smoothing", {.models = "cnn, mlp"}},
+      {"optimizer.lr, schedule.kind, schedule.warmup", {.methods = "all but adaptive_sd, cg"}},
+      {"schedule.decay",
+       {.methods = "all but adaptive_sd, cg",
+        .conditions = {{[](const Config& c) { return c.schedule.kind == "warmdown"; },
+                        "schedule.kind is warmdown"}}}},
+      {"schedule.end",
+       {.methods = "all but adaptive_sd, cg",
+        .conditions = {{[](const Config& c) { return c.schedule.kind == "cosine"; },
+                        "schedule.kind is cosine"}}}},
+      {"optimizer.alpha",
+       {.methods = "ggnc, s3cg, clipped_sign, clipped_spectral, lars, clipped_lars, scion, "
+                   "unconstrained_scion, clipped_scion, unconstrained_clipped_scion"}},
+      {"optimizer.rho",
+       {.methods = "clipped_gd, ggnc, s3cg, clipped_sign, clipped_spectral, clipped_lars, "
+                   "clipped_scion, unconstrained_clipped_scion"}},
+      {"optimizer.short_step", {.methods = "s3cg, clipped_scion"}},
+      {"optimizer.solver",
+       {.conditions = {{uses_solver,
+                        "optimizer.method steps in a spectral norm that names no solver"}}}},
+      {"optimizer.beta", {.methods = "s3cg"}},
+      {"optimizer.l0, optimizer.l1", {.methods = "adaptive_sd"}},
+      {"optimizer.betas, optimizer.eps", {.methods = "muon, adam, adamw"}},
+      {"optimizer.weight_decay, optimizer.grad_clip", {.methods = "muon, adam, adamw, sgd"}},
+      {"optimizer.momentum", {.methods = "muon, sgd"}},
+      {"optimizer.nesterov",
+       {.methods = "muon, sgd",
+        .conditions = {{[](const Config& c) { return c.optimizer.momentum > 0; },
+                        "optimizer.momentum is not 0"}}}},
+      {"norm.input", {.models = "mlp", .conditions = {with_input, by_layer_norms}}},
+      {"norm.input_radius", {.models = "mlp", .conditions = {with_input, by_layer_radii}}},
+      {"norm.embedding", {.models = "gpt", .conditions = {by_layer_norms}}},
+      {"norm.embedding_radius", {.models = "gpt", .conditions = {by_layer_radii}}},
+      {"norm.hidden", {.conditions = {with_hidden, by_layer_norms_or_muon}}},
+      {"norm.hidden_radius", {.conditions = {with_hidden, by_layer_radii_or_muon}}},
+      {"norm.output", {.models = "cnn, mlp", .conditions = {by_layer_norms}}},
+      {"norm.output_radius", {.models = "cnn, mlp", .conditions = {by_layer_radii}}},
+      // Vectors start at 0, not on a sphere.
+      {"norm.vector",
+       {.models = "cnn, mlp",
+        .conditions = {{steps_in_layer_norms, "optimizer.method steps in these norms"}}}},
+      {"norm.vector_radius",
+       {.models = "cnn, mlp",
+        .conditions = {{[](const Config& c) {
+                          return steps_in_layer_norms(c) && c.optimizer.method != "s3cg";
+                        },
+                        "optimizer.method takes these radii"}}}},
+      {"norm.route", {.conditions = {by_layer_norms_or_muon}}},
+      {"eval.tta", {.models = "cnn"}},
+      {"sample.every, sample.prompt, sample.length, sample.temperature, sample.top_k",
+       {.models = "gpt"}},
+  };
+  return rows;
+}
+
+std::string mismatch(std::string_view key, std::string_view allowed, const std::string& now) {
+  return list_has(allowed, now) ? "" : std::string(key) + " is " + now;
+}
+
+}  // namespace
+
+bool list_has(std::string_view list, std::string_view name) {
+  if (list.empty()) return true;
+  if (list.starts_with(all_but)) return !list_has(list.substr(all_but.size()), name);
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(", ", begin), list.size());
+    if (list.substr(begin, end - begin) == name) return true;
+    begin = end + 2;
+  }
+  return false;
+}
+
+std::string Use::text() const {
+  std::string text;
+  const auto add = [&text](std::string_view part, std::string_view more = "") {
+    if (part.empty() && more.empty()) return;
+    text.append(text.empty() ? "" : "; ").append(part).append(more);
+  };
+  add(models);
+  add(data);
+  add(methods);
+  for (const auto& condition : conditions) add("where ", condition.words);
+  return text;
+}
+
+Use use_of(const Key& key) {
+  const std::string name = key.full_name();
+  const auto row =
+      std::ranges::find_if(table(), [&](const Row& r) { return list_has(r.keys, name); });
+  return row == table().end() ? Use{} : row->use;
+}
+
+std::string why_unused(const Key& key, const Config& config) {
+  const Use use = use_of(key);
+  for (const auto& cause : {mismatch("model.kind", use.models, config.model.kind),
+                            mismatch("data.kind", use.data, config.data.kind),
+                            mismatch("optimizer.method", use.methods, config.optimizer.method)}) {
+    if (!cause.empty()) return cause;
+  }
+  for (const auto& [holds, words] : use.conditions) {
+    if (!holds(config)) return "it counts only where " + std::string(words);
+  }
+  return "";
+}
+
+void reset_unused(Config& config) {
+  Config defaults;
+  const Config given = config;
+  for (const Key& key : config_keys()) {
+    if (why_unused(key, given).empty()) continue;
+    std::visit([&](auto place) { place(config) = place(defaults); }, key.place);
+  }
+}
+
+std::map<std::string, std::string> model_facts(const Config& config) {
+  std::map<std::string, std::string> facts;
+  for (const Key& key : config_keys()) {
+    if (key.section != "model" || key.name == "init") continue;  // where weights started
+    if (why_unused(key, config).empty()) facts[key.full_name()] = value_text(key, config);
+  }
+  return facts;
+}
+
+std::string optimizer_text(const Config& config) {
+  std::string text = config.optimizer.method;
+  for (const Key& key : config_keys()) {
+    const std::string value = value_text(key, config);
+    if (key.section != "optimizer" || key.name == "method" || value.empty()) continue;
+    if (why_unused(key, config).empty()) text.append(", ").append(key.name).append(" ") += value;
+  }
+  return text;
+}
+
+std::string_view keys_after_training(std::string_view command) {
+  return command == "eval"
+             ? "eval.batches, eval.batch, eval.tta, data.path, data.validation, data.bpe, "
+               "run.threads"
+             : "sample.prompt, sample.length, sample.temperature, sample.top_k, data.path, "
+               "data.bpe, run.threads";
+}
+
+}  // namespace normball::trainer::config

@@ -1,0 +1,98 @@
+// What the keys of a configuration must fulfil together.
+#include <algorithm>
+
+#include "trainer/config/config.h"
+#include "trainer/config/config_error.h"
+#include "trainer/config/config_method.h"
+#include "trainer/runtime/terminal.h"
+
+namespace normball::trainer::config {
+namespace {
+
+void validate_model(const Config& config, std::string_view where) {
+  const auto& model = config.model;
+  const bool text = config.data.kind == "shards" || config.data.kind == "text";
+  if ((model.kind == "gpt") != text) {
+    wrong(where, "model.kind = \"", model.kind, "\" cannot learn from data.kind = \"",
+          config.data.kind, "\"; gpt takes shards or text, cnn and mlp take images");
+  }
+  if (model.kind == "gpt" && (model.width % model.heads != 0 || model.head_dim() % 2 != 0)) {
+    wrong(where, "model.width = ", model.width,
+          " must be an even multiple of model.heads = ", model.heads,
+          " (rotary embeddings turn pairs)");
+  }
+  if (config.data.kind == "text" && config.data.bpe.empty() && model.vocab < 256) {
+    wrong(where, "model.vocab = ", model.vocab, " must be 256 or more for the bytes of a text");
+  }
+  if (text && config.data.path.empty()) {
+    wrong(where, "data.kind = \"", config.data.kind, "\" needs data.path");
+  }
+  if (model.kind == "mlp" && model.hidden.size() > 1000) {
+    wrong(where, "model.hidden has ", model.hidden.size(), " layers; at most 1000 are allowed");
+  }
+}
+
+void validate_optimizer(const Config& config, std::string_view where) {
+  const auto& options = config.optimizer;
+  if (options.betas.size() != 2) {
+    wrong(where, "optimizer.betas must have two numbers, got ", options.betas.size());
+  }
+  if (options.method == "muon" && config.model.kind == "mlp" && config.model.hidden.size() < 2) {
+    wrong(where,
+          "optimizer.method = \"muon\" steps the matrices between the first and the last; an ",
+          "mlp has one only where model.hidden has two layers or more");
+  }
+  const bool radii = std::ranges::any_of(
+      config.norm.route, [](const Route& route) { return route.radius.has_value(); });
+  if (options.method == "s3cg" && radii) {
+    wrong(where, "norm.route gives a radius, but every radius of optimizer.method = \"s3cg\" is ",
+          "optimizer.beta; leave it out");
+  }
+  if (!is_core_method(options.method)) return;
+  try {  // the core knows what its methods need; how long the run is does not matter for that
+    core_method(config, 1000);
+  } catch (const std::invalid_argument& error) {
+    wrong(where, "[optimizer]: ", error.what());
+  }
+}
+
+}  // namespace
+
+void validate(const Config& config, std::string_view where) {
+  if ((config.run.steps > 0) == (config.run.epochs > 0)) {
+    wrong(where, "set one of run.steps (now ", config.run.steps, ") and run.epochs (now ",
+          config.run.epochs, "), and leave the other 0");
+  }
+  if (config.train.batch % config.train.micro() != 0) {
+    wrong(where, "train.batch = ", config.train.batch,
+          " must be a multiple of train.micro_batch = ", config.train.micro_batch);
+  }
+  const auto& schedule = config.schedule;
+  if (schedule.kind == "warmdown" && schedule.warmup + schedule.decay > 1) {
+    wrong(where, "schedule.warmup + schedule.decay must not exceed 1, got ", schedule.warmup, " + ",
+          schedule.decay);
+  }
+  if (schedule.kind == "cosine" && schedule.end > config.optimizer.lr) {
+    wrong(where, "schedule.end = ", schedule.end,
+          " must not exceed optimizer.lr = ", config.optimizer.lr);
+  }
+  if (config.run.resume.empty()) {
+    wrong(where, "run.resume must be never, auto or a checkpoint's directory, not empty");
+  }
+  validate_model(config, where);
+  validate_optimizer(config, where);
+}
+
+void validate_name(std::string_view name, std::string_view where) {
+  constexpr size_t longest = 200;  // file systems allow 255 bytes
+  const bool control = std::ranges::any_of(
+      name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  if (name.empty() || name.size() > longest || name.starts_with('.') || name.starts_with('-') ||
+      name.find('/') != std::string_view::npos || control) {
+    wrong(where, "run.name must be a plain name: 1 to ", longest,
+          " bytes, not beginning with '.' or '-', without '/' and control characters, got \"",
+          runtime::one_line(name), "\"; run.dir takes the directory");
+  }
+}
+
+}  // namespace normball::trainer::config

@@ -1,0 +1,142 @@
+#include "trainer/files/file_system.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include "normball/error.h"
+
+namespace normball::trainer::files {
+namespace fs = std::filesystem;
+namespace {
+
+std::string_view remedy(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      return "; free space there, or choose another directory";
+    case EACCES:
+    case EPERM:
+      return "; check its permissions, or choose another directory";
+    case EROFS:
+      return "; make it writable, or choose another directory";
+    case ENOENT:
+      return "; check the path";
+    case EIO:
+      return "; check the disk (dmesg), and use another one";
+    default:
+      return "";
+  }
+}
+
+std::string describe(std::string_view where, std::string_view doing, const fs::path& path,
+                     int error_number) {
+  const bool full = error_number == ENOSPC || error_number == EDQUOT;
+  return normball::detail::message(
+      where, full ? "disk full while " : "error while ", doing, " ", path.string(), ": ",
+      std::generic_category().message(error_number), remedy(error_number));
+}
+
+}  // namespace
+
+int FileSystem::open(const char* path, int flags, mode_t mode) {
+  return ::open(path, flags | O_CLOEXEC, mode);
+}
+ssize_t FileSystem::write(int file, const void* data, size_t bytes) {
+  return ::write(file, data, bytes);
+}
+int FileSystem::truncate(int file, off_t bytes) { return ::ftruncate(file, bytes); }
+int FileSystem::sync(int file) { return ::fsync(file); }
+int FileSystem::close(int file) { return ::close(file); }
+int FileSystem::make_directory(const char* path) { return ::mkdir(path, 0777); }
+int FileSystem::rename(const char* from, const char* to) { return ::rename(from, to); }
+int FileSystem::exchange(const char* a, const char* b) {
+  return ::renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
+}
+int FileSystem::remove(const char* path) { return ::remove(path); }
+
+FileSystem& FileSystem::real() {
+  static FileSystem files;
+  return files;
+}
+
+FileError::FileError(std::string_view where, std::string_view doing, const fs::path& path,
+                     int error_number)
+    : std::runtime_error(describe(where, doing, path, error_number)),
+      path_(path),
+      error_number_(error_number) {}
+
+FileError::FileError(const FileError& error, std::string_view note)
+    : std::runtime_error(std::string(error.what()) + std::string(note)),
+      path_(error.path_),
+      error_number_(error.error_number_) {}
+
+void read_in_pieces(const fs::path& path,
+                    const std::function<void(std::span<const std::byte>)>& use) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) throw FileError("read_file", "opening", path, errno);
+  const std::unique_ptr<const int, void (*)(const int*)> closer(&file,
+                                                                [](const int* f) { ::close(*f); });
+  std::vector<std::byte> buffer(1 << 20);
+  while (true) {
+    const ssize_t got = ::read(file, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw FileError("read_file", "reading", path, errno);
+    if (got == 0) return;
+    use({buffer.data(), static_cast<size_t>(got)});
+  }
+}
+
+std::string read_small_file(const fs::path& path, std::uintmax_t limit) {
+  std::string text;
+  read_in_pieces(path, [&](std::span<const std::byte> piece) {
+    if (text.size() + piece.size() > limit) {
+      throw std::runtime_error(
+          normball::detail::message("read_file", path.string(), " is larger than the ", limit,
+                                    " bytes allowed for this kind of file; is it the right one?"));
+    }
+    text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  });
+  return text;
+}
+
+void sync_directory(FileSystem& files, const fs::path& path) {
+  const int file = files.open(path.c_str(), O_RDONLY | O_DIRECTORY, 0);
+  if (file < 0) throw FileError("sync_directory", "opening", path, errno);
+  const int result = files.sync(file);
+  const int error = errno;
+  files.close(file);
+  if (result < 0) throw FileError("sync_directory", "syncing", path, error);
+}
+
+void make_directories(FileSystem& files, const fs::path& path) {
+  if (path.empty() || fs::is_directory(path)) return;
+  const fs::path parent =
+      path.has_filename() ? path.parent_path() : path.parent_path().parent_path();
+  make_directories(files, parent);
+  if (files.make_directory(path.c_str()) < 0 && errno != EEXIST) {
+    throw FileError("make_directories", "creating the directory", path, errno);
+  }
+  if (!fs::is_directory(path)) throw FileError("make_directories", "creating", path, ENOTDIR);
+  sync_directory(files, parent.empty() ? fs::path(".") : parent);
+}
+
+void remove_all(FileSystem& files, const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(fs::symlink_status(path, ignored))) {
+    std::vector<fs::path> inside;
+    for (const auto& entry : fs::directory_iterator(path)) inside.push_back(entry.path());
+    for (const auto& entry : inside) remove_all(files, entry);
+  }
+  if (files.remove(path.c_str()) < 0 && errno != ENOENT) {
+    throw FileError("remove_all", "removing", path, errno);
+  }
+}
+
+}  // namespace normball::trainer::files

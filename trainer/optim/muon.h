@@ -1,0 +1,32 @@
+// Muon as its authors run it: orthogonalized (Nesterov) momentum on hidden matrices, AdamW on the
+// rest. Composed of the other two optimizers.
+#pragma once
+
+#include "trainer/optim/core_optimizer.h"
+#include "trainer/optim/torch_optimizer.h"
+
+namespace normball::trainer::optim {
+
+class Muon final : public TrainingOptimizer {
+ public:
+  Muon(const config::Config& config, Schedule lr,
+       const std::vector<models::ModelParameter>& parameters);
+
+  StepOutcome step() override;
+  std::int64_t steps_taken() const override { return hidden_->steps_taken(); }
+  std::vector<NamedTensor> state() override;
+  void set_steps_taken(std::int64_t steps) override;
+  std::string explain() const override;
+
+ private:
+  void look_ahead();
+
+  double momentum_;
+  bool nesterov_;
+  std::vector<models::ModelParameter> matrices_, others_;
+  std::vector<torch::Tensor> averages_;
+  std::unique_ptr<CoreOptimizer> hidden_;
+  std::unique_ptr<TorchOptimizer> rest_;
+};
+
+}  // namespace normball::trainer::optim

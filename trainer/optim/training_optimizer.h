@@ -1,0 +1,54 @@
+// The optimizers of a run behind one interface: every method of the core, and the baselines Adam,
+// AdamW, SGD (LibTorch's) and Muon (a composition).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/config/config.h"
+#include "trainer/models/model.h"
+
+namespace normball::trainer::optim {
+
+// What a step did, for the log.
+struct StepOutcome {
+  double lr = 0;
+  std::optional<double> pairing = {};  // s; for an unconstrained method the dual norm
+  std::optional<double> eta = {};
+  std::optional<bool> clipped = {};
+  std::optional<double> gap = {};             // where constrained
+  std::optional<std::string> nonfinite = {};  // the first parameter with a bad gradient: no step
+};
+
+struct NamedTensor {
+  std::string name;
+  torch::Tensor tensor;
+};
+
+class TrainingOptimizer {
+ public:
+  virtual ~TrainingOptimizer() = default;
+
+  // From the gradients of the model's parameters. Where one is not finite nothing changes. What the
+  // gradients hold afterwards is of no use.
+  virtual StepOutcome step() = 0;
+  // Steps taken, without those refused.
+  virtual std::int64_t steps_taken() const = 0;
+
+  // All that a resumed run needs beside the weights, in place; the same names from the start on.
+  virtual std::vector<NamedTensor> state() = 0;
+  // After the tensors of state() were overwritten.
+  virtual void set_steps_taken(std::int64_t steps) = 0;
+
+  // Which parameter is treated how, as a table.
+  virtual std::string explain() const = 0;
+};
+
+// For a run of `steps` steps in all, on which schedules depend.
+std::unique_ptr<TrainingOptimizer> make_optimizer(const config::Config& config,
+                                                  const models::Model& model, std::int64_t steps);
+
+}  // namespace normball::trainer::optim

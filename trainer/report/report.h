@@ -1,0 +1,50 @@
+// One self-contained page that compares runs: curves, and a table of results.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace normball::trainer::report {
+
+struct CurvePoint {
+  double step = 0;
+  double seconds = 0;  // NaN where the line had none
+  double value = 0;    // NaN and infinities make a gap
+};
+
+// What the page shows of a run directory.
+struct RunData {
+  std::filesystem::path directory;
+  std::string name;                                       // the directory's
+  std::map<std::string, std::string> settings;            // method, lr, ...: from config.toml
+  std::map<std::string, std::vector<CurvePoint>> curves;  // loss, val_loss, ... by metric
+  std::int64_t steps = 0;
+  std::optional<double> seconds = {};
+  std::optional<double> throughput = {};  // mean items per second
+  std::string items = {};
+  std::optional<double> clipped_share = {};
+  std::optional<std::int64_t> nonfinite_step = {};  // where loss or gradient were not finite first
+  std::int64_t skipped = 0;                         // such steps that the run passed over
+  bool diverged = false;                            // it took all its steps in vain
+  bool unreadable = false;                          // something of it; the remarks say what
+  std::vector<std::string> remarks = {};
+};
+
+// Needs metrics.jsonl; that it is still empty is only a remark. Without a config.toml that can be
+// read the settings are missing.
+RunData read_run(const std::filesystem::path& directory);
+
+// Names that are the same get as much of their path as tells them apart.
+void tell_apart(std::span<RunData> runs);
+
+// At most `count` points: the extremes of each stretch stay, so that spikes are not lost.
+std::vector<CurvePoint> thin(const std::vector<CurvePoint>& points, size_t count);
+
+// The runs are told apart already.
+std::string report_page(std::span<const RunData> runs);
+
+}  // namespace normball::trainer::report
