@@ -56,7 +56,7 @@ void NormBall::check_groups() {
   for (size_t g = 0; g < param_groups_.size(); ++g) {
     NormBallOptions& options = group_options(g);
     options.require_no_override(whole(), where, g);
-    if (!options.lr()) options.lr(make().lr.value);
+    if (!options.lr()) options.lr(method().lr.value);
     if (first_lrs_.size() == g) first_lrs_.push_back(*options.lr());
     options.assignment(whole());  // its texts must be readable
     for (const auto& kind : options.kinds()) parse_kind(kind);

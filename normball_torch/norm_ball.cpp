@@ -25,7 +25,7 @@ NormBall::NormBall(std::vector<OptimizerParamGroup> groups, std::string_view met
     : Optimizer(std::vector<OptimizerParamGroup>{}, std::make_unique<NormBallOptions>(defaults)),
       method_(method) {
   for (const auto& group : groups) add_param_group(group);
-  make();
+  this->method();  // what is wrong with it should be known now
   check_groups();
   // Names and kinds are those of the groups there are, not of one that joins later.
   auto& common = static_cast<NormBallOptions&>(*defaults_);

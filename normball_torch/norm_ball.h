@@ -56,6 +56,9 @@ class NormBall : public ::torch::optim::Optimizer {
   // After the tensors of layer_state() were overwritten: with the count they are the whole state.
   void set_steps_taken(int64_t steps);
 
+  // As the options have it now; its lr is that of groups without one.
+  Method method() const;
+
   // Of the last step; its layers are in the order of routing().layers().
   const StepReport& report() const { return report_; }
   int64_t steps_taken() const { return steps_; }
@@ -91,7 +94,6 @@ class NormBall : public ::torch::optim::Optimizer {
 
   NormBallOptions& group_options(size_t group);
   const NormBallOptions& whole() const;
-  Method make() const;
   void check_groups();
   void check_names(size_t group);
   void take_aliases(size_t group);

@@ -159,7 +159,7 @@ NormBall::Plan& NormBall::plan() {
 // The routes, without a look at the state.
 std::unique_ptr<NormBall::Plan> NormBall::make_routes() {
   auto next = std::make_unique<Plan>();
-  next->method = make();
+  next->method = method();
   Listing listing;
   const auto add = [&](const Tensor& tensor, size_t group, const std::string& name,
                        const std::string& kind) {
