@@ -129,20 +129,21 @@ NormBallOptions of(std::string_view method) {
   NormBallOptions options(method == "cg" || method == "adaptive_sd" ? 1.0 : 0.05);
   const normball::MethodOptions all{
       .lr = 0.05, .alpha = 0.3, .rho = 2.0, .beta = 1.5, .l0 = 2.0, .l1 = 0.5};
-  const auto takes = [&](auto set, auto member) {  // tried out: what the method does not use throws
-    normball::MethodOptions one;
-    one.*member = all.*member;
+  const auto needs = [&](auto member) {
+    normball::MethodOptions others = all;
+    (others.*member).reset();
     try {
-      normball::require_all_used("digests", method, one);
-      set();
+      normball::make_method(method, others);
+      return false;
     } catch (const std::invalid_argument&) {
+      return true;
     }
   };
-  takes([&] { options.alpha(0.3); }, &normball::MethodOptions::alpha);
-  takes([&] { options.rho(2.0); }, &normball::MethodOptions::rho);
-  takes([&] { options.beta(1.5); }, &normball::MethodOptions::beta);
-  takes([&] { options.l0(2.0); }, &normball::MethodOptions::l0);
-  takes([&] { options.l1(0.5); }, &normball::MethodOptions::l1);
+  if (normball::make_method(method, all).alpha == *all.alpha) options.alpha(0.3);
+  if (needs(&normball::MethodOptions::rho)) options.rho(all.rho);
+  if (needs(&normball::MethodOptions::beta)) options.beta(all.beta);
+  if (needs(&normball::MethodOptions::l0)) options.l0(all.l0);
+  if (needs(&normball::MethodOptions::l1)) options.l1(all.l1);
   return options;
 }
 
