@@ -40,9 +40,9 @@ Norm parse_name(TextCall& call) {
 
 }  // namespace
 
-Norm parse_norm(std::string_view text) { return parse_norm_with(text, ExactPolar{}); }
+Norm parse_norm(std::string_view text) { return parse_norm(text, ExactPolar{}); }
 
-Norm parse_norm_with(std::string_view text, const PolarSolver& solver) {
+Norm parse_norm(std::string_view text, const PolarSolver& solver) {
   auto call = TextCall::parse("parse_norm", text);
   const bool names_solver =
       std::ranges::count(call.arguments, "solver", &TextCall::Argument::key) > 0;

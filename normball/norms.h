@@ -49,8 +49,8 @@ std::string to_string(Role role);
 // "row", "col(transposed)", "rms", "euclidean" (or "frobenius"), "auto"; or a role: "input",
 // "onehot", "hidden", "output", "bias".
 Norm parse_norm(std::string_view text);
-// The same, where a spectral norm that names no solver has this one.
-Norm parse_norm_with(std::string_view text, const PolarSolver& solver);
+// The same with this solver for a spectral norm that names none.
+Norm parse_norm(std::string_view text, const PolarSolver& solver);
 std::string to_string(const Norm& norm);
 std::ostream& operator<<(std::ostream& out, const Norm& norm);
 

@@ -1,6 +1,7 @@
 // Between steps: the state, the method, and weights that start outside of their balls.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "normball/base/error.h"
 #include "normball/internal/kernels/kernels.h"
@@ -77,7 +78,13 @@ void Optimizer<T>::change(const std::function<void(Method&)>& edit) {
 
 template <class T>
 void Optimizer<T>::set_lr(Schedule lr) {
-  change([&](Method& method) { method.lr = lr; });
+  const Schedule before = std::exchange(method_.lr, lr);  // no copy of the method: no allocation
+  try {
+    validate(method_);
+  } catch (...) {
+    method_.lr = before;
+    throw;
+  }
 }
 
 template <class T>

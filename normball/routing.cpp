@@ -22,6 +22,8 @@ bool matches(const std::string& pattern, const std::string& name) {
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 
+bool is_auto(const Norm& norm) { return std::holds_alternative<Auto>(norm); }
+
 // What rules and the group say of one parameter.
 struct Said {
   Assignment given = {};
@@ -84,7 +86,7 @@ class Router {
   }
 
   void add(Said& said, const Assignment& more, const std::string& source) const {
-    const bool chooses = more.norm && !std::holds_alternative<Auto>(*more.norm);
+    const bool chooses = more.norm && !is_auto(*more.norm);
     const auto refuse = [&](std::string_view what) {
       throw_invalid("route", "the method '", options_.method, "' sets every ", what, " itself; ",
                     source, " gives another, which would have no effect");
@@ -184,7 +186,11 @@ class Router {
       choice.why = "role " + to_string(choice.role) + " by " + said.norm_source;
     }
     if (auto* spectral = std::get_if<Spectral>(&choice.norm)) spectral->solver = options_.solver;
-    if (said.given.norm && !std::holds_alternative<Auto>(*said.given.norm)) {
+    if (const auto& by_role = options_.norms.of(choice.role); by_role && !is_auto(*by_role)) {
+      if (choice.norm != *by_role) choice.why += "; the norm of role " + to_string(choice.role);
+      choice.norm = *by_role;
+    }
+    if (said.given.norm && !is_auto(*said.given.norm)) {
       choice.norm = *said.given.norm;
       choice.why = said.norm_source;
     }
@@ -349,10 +355,30 @@ double RoleRadii::of(Role role) const {
   return 1;
 }
 
+const std::optional<Norm>& RoleNorms::of(Role role) const {
+  switch (role) {
+    case Role::Input:
+      return input;
+    case Role::OneHot:
+      return onehot;
+    case Role::Hidden:
+      return hidden;
+    case Role::Output:
+      return output;
+    case Role::Bias:
+      return bias;
+  }
+  return hidden;
+}
+
 Routing route(std::span<const ParameterInfo> parameters, const RoutingOptions& options) {
   validate(options.solver);
   if (!(std::isfinite(options.grad_clip) && options.grad_clip >= 0)) {
     throw_invalid("route", "grad_clip must be finite and not negative, got ", options.grad_clip);
+  }
+  if (options.method_norm && options.norms != RoleNorms{}) {
+    throw_invalid("route", "the method '", options.method,
+                  "' sets every norm itself; norms by role would have no effect");
   }
   if (options.method_radius && options.radii != RoleRadii{}) {
     throw_invalid("route", "the method '", options.method, "' sets every radius itself; radii by ",

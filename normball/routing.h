@@ -113,8 +113,19 @@ struct RoleRadii {
   friend bool operator==(const RoleRadii&, const RoleRadii&) = default;
 };
 
+// The norm of a parameter by its role, likewise; without one it is chosen by what the parameter is.
+struct RoleNorms {
+  std::optional<Norm> input = {}, onehot = {}, hidden = {}, output = {}, bias = {};
+
+  const std::optional<Norm>& of(Role role) const;
+  friend bool operator==(const RoleNorms&, const RoleNorms&) = default;
+};
+
+// Who wins: the method's norm and radius, then rules, the later over the earlier, then the
+// parameter's group, then norms and radii by role, then what the parameter is.
 struct RoutingOptions {
   std::vector<RoutingRule> rules = {};
+  RoleNorms norms = {};
   RoleRadii radii = {};
   PolarSolver solver = ExactPolar{};  // of the spectral norms that routing chooses
   double grad_clip = 0;               // the norm to which the caller clips gradients, 0: not at all

@@ -102,6 +102,8 @@ class AtenPart final : public Part {
     return report_;
   }
 
+  const StepReport& report() const override { return report_; }
+
   void check(double eta) const override {
     for (const auto& piece : pieces_) {
       const double length = report_.gamma * eta * piece.member->lr_factor * piece.unit();
@@ -217,7 +219,7 @@ class AtenPart final : public Part {
           Pending{.member = &member,
                   .momentum = momentum_of(member, type).mul(1 - alpha).add_(gradients[i], alpha),
                   .weight = plain(member.tensor.to(type))});
-      copy_basis(pending, first);
+      copy_basis(pending);
       Index offset = 0;
       for (size_t b = 0; b < member.route->blocks.size(); ++b) {
         const Block& block = member.route->blocks[b];
@@ -228,7 +230,7 @@ class AtenPart final : public Part {
                     .weight = block_view(pending.weight, block)};
         const Tensor d = block_view(pending.momentum, block);
         Tensor basis;
-        if (const Index own = basis_size(first + b, block); own > 0) {
+        if (const Index own = basis_size(block, member.route->norm); own > 0) {
           basis = pending.basis.narrow(0, offset, own);
           offset += own;
         }
@@ -241,16 +243,9 @@ class AtenPart final : public Part {
     }
   }
 
-  Index basis_size(size_t layer, const Block& block) const {
-    if (norms_[layer].geometry != Geometry::Operator) return 0;
-    return polar_state_size(norms_[layer].solver, block.shape.rows, block.shape.cols);
-  }
-
   // Power iteration changes its basis in place: a copy, until the step is taken.
-  void copy_basis(Pending& pending, size_t first_layer) const {
-    Index total = 0;
-    const auto& blocks = pending.member->route->blocks;
-    for (size_t b = 0; b < blocks.size(); ++b) total += basis_size(first_layer + b, blocks[b]);
+  static void copy_basis(Pending& pending) {
+    const Index total = basis_size(*pending.member->route);
     if (total == 0) return;
     const Tensor& saved = pending.member->state->basis();
     pending.basis = ::torch::zeros({total}, pending.momentum.options());

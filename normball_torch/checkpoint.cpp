@@ -1,10 +1,69 @@
-// LibTorch's archives.
+// The state of the parameters, and LibTorch's archives of it.
 #include "normball/base/error.h"
+#include "normball_torch/aten_norms.h"
 #include "normball_torch/plan.h"
 
 namespace normball::optim {
 
 using ::torch::Tensor;
+
+NormBallParamState* NormBall::find_state(const Member& member) const {
+  const auto found = state_.find(member.key);
+  return found == state_.end() ? nullptr : static_cast<NormBallParamState*>(found->second.get());
+}
+
+NormBallParamState& NormBall::state_of(const Tensor& parameter) {
+  auto& state = state_[state_key(parameter)];
+  if (!state) state = std::make_unique<NormBallParamState>();
+  return static_cast<NormBallParamState&>(*state);
+}
+
+// The state belongs to the user as well, who may have cleared it.
+void NormBall::find_states() const {
+  plan_->for_each_member([&](Member& member) {
+    if (find_state(member) != member.state) member.state = nullptr;
+  });
+}
+
+std::vector<std::pair<std::string, Tensor>> NormBall::layer_state() {
+  const Plan& now = plan();
+  for (const auto& part : now.parts) part->store_bases();
+  std::vector<std::pair<std::string, Tensor>> result;
+  for (size_t i = 0; i < now.routing.routes.size(); ++i) {
+    const Route& route = now.routing.routes[i];
+    if (route.blocks.empty()) continue;
+    const Tensor& tensor = now.entries[i].tensor;
+    Member member{.tensor = tensor, .route = &route, .state = &state_of(tensor)};
+    const auto type = compute_type(tensor.scalar_type());
+    member.state->momentum_buffer() = momentum_of(member, type);
+    Tensor& basis = member.state->basis();
+    const Index total = basis_size(route);
+    if (total > 0 && !(basis.defined() && basis.numel() == total)) {
+      basis = ::torch::zeros({total}, tensor.options().dtype(type).requires_grad(false));
+    }
+    Index offset = 0;
+    for (const auto& block : route.blocks) {
+      result.emplace_back("momentum." + block.name,
+                          block_view(member.state->momentum_buffer(), block));
+      const Index own = basis_size(block, route.norm);
+      if (own == 0) continue;
+      const Index longer = std::max(block.shape.rows, block.shape.cols);
+      result.emplace_back("basis." + block.name,
+                          basis.narrow(0, offset, own).view({own / longer, longer}));
+      offset += own;
+    }
+  }
+  return result;
+}
+
+void NormBall::set_steps_taken(int64_t steps) {
+  if (steps < 0 || steps > max_steps) {
+    normball::throw_invalid("NormBall::set_steps_taken", "the count must be from 0 to ", max_steps,
+                            ", got ", steps);
+  }
+  steps_ = steps;
+  plan_.reset();  // its parts have bases and counts of their own
+}
 
 void NormBall::save(::torch::serialize::OutputArchive& archive) const {
   if (plan_) {

@@ -1,5 +1,6 @@
 // Contiguous CPU tensors: the core works on their memory.
 #include "normball/base/error.h"
+#include "normball/routed.h"
 #include "normball_torch/part.h"
 
 namespace normball::optim {
@@ -10,11 +11,6 @@ using ::torch::Tensor;
 template <class T>
 constexpr ::torch::ScalarType scalar_type =
     std::is_same_v<T, float> ? ::torch::kFloat32 : ::torch::kFloat64;
-
-template <class T>
-MatrixView<T> view(T* data, const Block& block) {
-  return {data + block.offset, block.shape.rows, block.shape.cols, block.stride};
-}
 
 template <class T>
 class CorePart final : public Part {
@@ -33,26 +29,22 @@ class CorePart final : public Part {
     for (const auto& member : members_) {
       T* const weight = member.tensor.template data_ptr<T>();
       const Tensor gradient = gradient_of(member, scalar_type<T>);
-      T* momentum = nullptr;
+      RoutedTensor<T> routed{.weight = weight, .has_gradient = gradient.defined()};
       if (gradient.defined()) {
         Tensor& own = member.state->momentum_buffer();
         own = momentum_of(member, scalar_type<T>);
-        momentum = own.template data_ptr<T>();
+        routed.gradient = gradient.template data_ptr<T>();
+        routed.momentum = own.template data_ptr<T>();
+        routed.lr_factor = member.lr_factor;
         gradients_.push_back(gradient);  // a copy must live until apply()
       }
-      for (const auto& block : member.route->blocks) {
-        if (!gradient.defined()) {
-          parameters_.push_back(Parameter<T>::without_gradient(view(weight, block)));
-          continue;
-        }
-        parameters_.push_back({.weight = view(weight, block),
-                               .gradient = view(gradient.template data_ptr<T>(), block),
-                               .momentum = view(momentum, block),
-                               .lr_factor = member.lr_factor});
-      }
+      append_parameters(*member.route, routed, parameters_);
     }
-    return optimizer_.prepare(parameters_);
+    report_ = &optimizer_.prepare(parameters_);
+    return *report_;
   }
+
+  const StepReport& report() const override { return *report_; }
 
   void check(double eta) const override { optimizer_.require_step(eta); }
 
@@ -74,7 +66,7 @@ class CorePart final : public Part {
     for (const auto& [name, buffer, member, offset] : bases()) {
       if (member->state == nullptr) continue;
       Tensor& basis = member->state->basis();
-      if (!basis.defined()) basis = ::torch::zeros({total(*member)}, scalar_type<T>);
+      if (!basis.defined()) basis = ::torch::zeros({basis_size(*member->route)}, scalar_type<T>);
       std::copy_n(buffer.data, buffer.size(), basis.template data_ptr<T>() + offset);
     }
   }
@@ -92,19 +84,6 @@ class CorePart final : public Part {
     return execution;
   }
 
-  static Index size(const Block& block, const Norm& norm) {
-    const auto resolved = resolve(norm, block.shape);
-    return resolved.geometry == Geometry::Operator
-               ? polar_state_size(resolved.solver, block.shape.rows, block.shape.cols)
-               : 0;
-  }
-
-  static Index total(const Member& member) {
-    Index sum = 0;
-    for (const auto& block : member.route->blocks) sum += size(block, member.route->norm);
-    return sum;
-  }
-
   // The core's state, which is the bases alone, beside the members it belongs to.
   std::vector<Basis> bases() {
     std::vector<Basis> result;
@@ -113,7 +92,7 @@ class CorePart final : public Part {
     for (auto& member : members_) {
       Index offset = 0;
       for (const auto& block : member.route->blocks) {
-        const Index own = size(block, member.route->norm);
+        const Index own = basis_size(block, member.route->norm);
         if (own == 0) continue;
         result.push_back({state[next].name, state[next].view, &member, offset});
         offset += own;
@@ -124,20 +103,21 @@ class CorePart final : public Part {
   }
 
   void load(int64_t steps) {
-    std::vector<NamedBuffer<const T>> buffers;
+    std::vector<NamedBuffer<const T>> routed;
     for (const auto& [name, buffer, member, offset] : bases()) {
       Tensor& saved = member->state->basis();
       if (saved.defined()) saved = saved.to(::torch::kCPU, scalar_type<T>).contiguous();
-      const bool fits = saved.defined() && saved.numel() == total(*member);
+      const bool fits = saved.defined() && saved.numel() == basis_size(*member->route);
       const T* data = fits ? saved.template data_ptr<T>() + offset : buffer.data;
-      buffers.push_back({name, {data, buffer.rows, buffer.cols}});
+      routed.push_back({name, {data, buffer.rows, buffer.cols}});
     }
-    optimizer_.load_state(buffers, steps);
+    optimizer_.load_state(routed, steps);
   }
 
   Optimizer<T> optimizer_;
   std::vector<Parameter<T>> parameters_;
   std::vector<Tensor> gradients_;
+  const StepReport* report_ = nullptr;
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ Method method_of(const std::string& name, const NormBallOptions& options) {
 
 }  // namespace
 
-Method NormBall::make() const {
+Method NormBall::method() const {
   const NormBallOptions& options = whole();
   Method method = method_of(method_, options);
   if (options.constrained() && *options.constrained() != method.constrained) {

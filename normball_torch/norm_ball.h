@@ -10,11 +10,16 @@
 #include "normball/optimizer.h"
 #include "normball_torch/options.h"
 
+namespace normball {
+struct JointStep;
+}
+
 namespace normball::optim {
 
-// The parameters of a module as one group, with their names and their kinds by the types of their
-// modules. The prefix distinguishes the parameters of several modules: "encoder" makes
-// "encoder.fc.weight".
+struct Member;
+
+// The parameters of a module as one group, with their names and what their modules say they are.
+// The prefix tells the parameters of several modules apart: "encoder" makes "encoder.fc.weight".
 ::torch::optim::OptimizerParamGroup group_of(const ::torch::nn::Module& module,
                                              const NormBallOptions& options = {},
                                              const std::string& prefix = "");
@@ -45,6 +50,15 @@ class NormBall : public ::torch::optim::Optimizer {
   ::torch::Tensor step(LossClosure closure = nullptr) override;
   void save(::torch::serialize::OutputArchive& archive) const override;
   void load(::torch::serialize::InputArchive& archive) override;
+
+  // The state by layer, in place, for checkpoints of one's own: "momentum.<layer>" and, of power
+  // iteration, "basis.<layer>", the same from before the first step on. Valid until the next step.
+  std::vector<std::pair<std::string, ::torch::Tensor>> layer_state();
+  // After the tensors of layer_state() were overwritten: with the count they are the whole state.
+  void set_steps_taken(int64_t steps);
+
+  // As the options have it now; its lr is that of groups without one.
+  Method method() const;
 
   // Of the last step; its layers are in the order of routing().layers().
   const StepReport& report() const { return report_; }
@@ -82,7 +96,6 @@ class NormBall : public ::torch::optim::Optimizer {
 
   NormBallOptions& group_options(size_t group);
   const NormBallOptions& whole() const;
-  Method make() const;
   void check_groups();
   void check_joined(size_t group);
   void check_names(size_t group);
@@ -92,13 +105,14 @@ class NormBall : public ::torch::optim::Optimizer {
   std::unique_ptr<Plan> make_routes();
   std::unique_ptr<Plan> make_plan();
   void find_states() const;
-  NormBallParamState* find_state(const ::torch::Tensor& parameter) const;
+  NormBallParamState* find_state(const Member& member) const;
   NormBallParamState& state_of(const ::torch::Tensor& parameter);
 
   void step_with_gradients();
   double lr_of(const Plan& plan, size_t group, const Route& route);
   double set_lrs(Plan& plan);
   void combine(Plan& plan);
+  void write_report(const Plan& plan, const JointStep& step);
   void skip(Plan& plan, const StepReport& because);
   void warn_of_a_stall(Plan& plan);
 

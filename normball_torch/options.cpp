@@ -12,50 +12,45 @@ using ::torch::IValue;
 using ::torch::serialize::InputArchive;
 using ::torch::serialize::OutputArchive;
 
-// The options by name. f gets each of them, of one or of several NormBallOptions side by side.
-template <class F, class... Options>
-void for_each_number(F&& f, Options&... o) {
-  f("alpha", o.alpha()...);
-  f("rho", o.rho()...);
-  f("beta", o.beta()...);
-  f("l0", o.l0()...);
-  f("l1", o.l1()...);
-  f("constrained", o.constrained()...);
-  f("short_step", o.short_step()...);
-}
+// Who says it: every step anew, a group, or the optimizer for all groups.
+enum class Of { Step, Group, Whole };
 
-template <class F, class... Options>
-void for_each_of_the_whole(F&& f, Options&... o) {
-  for_each_number(f, o...);
-  f("solver", o.solver()...);
-  f("rules", o.rules()...);
-  f("radii", o.radii()...);
-  f("grad_clip", o.grad_clip()...);
-  f("threads", o.threads()...);
-  f("overwrite_gradients", o.overwrite_gradients()...);
-  f("skip_nonfinite", o.skip_nonfinite()...);
-  f("force_aten", o.force_aten()...);
-}
+template <Of by, bool archived = false>
+struct Field {
+  std::string_view name;
+  static constexpr Of of = by;
+  static constexpr bool stored = archived;  // in LibTorch's archives
+};
 
+// Every option once: f(field, value...) for each of them, of one or of several NormBallOptions side
+// by side.
 template <class F, class... Options>
-void for_each_of_a_group(F&& f, Options&... o) {
-  f("norm", o.norm()...);
-  f("radius", o.radius()...);
-  f("role", o.role()...);
-  f("split", o.split()...);
-  f("batch", o.batch()...);
-  f("oracle", o.oracle()...);
-  f("names", o.names()...);
-  f("kinds", o.kinds()...);
-}
-
-template <class Options, class F>
-void for_each_stored(Options& o, F&& f) {
-  f("lr", o.lr());
-  f("radius", o.radius());
-  f("norm", o.norm());
-  f("role", o.role());
-  for_each_number(f, o);
+void for_each_field(F&& f, Options&... o) {
+  f(Field<Of::Step, true>{"lr"}, o.lr()...);
+  f(Field<Of::Group, true>{"norm"}, o.norm()...);
+  f(Field<Of::Group, true>{"radius"}, o.radius()...);
+  f(Field<Of::Group, true>{"role"}, o.role()...);
+  f(Field<Of::Group>{"split"}, o.split()...);
+  f(Field<Of::Group>{"batch"}, o.batch()...);
+  f(Field<Of::Group>{"oracle"}, o.oracle()...);
+  f(Field<Of::Group>{"names"}, o.names()...);
+  f(Field<Of::Group>{"kinds"}, o.kinds()...);
+  f(Field<Of::Whole, true>{"alpha"}, o.alpha()...);
+  f(Field<Of::Whole, true>{"rho"}, o.rho()...);
+  f(Field<Of::Whole, true>{"beta"}, o.beta()...);
+  f(Field<Of::Whole, true>{"l0"}, o.l0()...);
+  f(Field<Of::Whole, true>{"l1"}, o.l1()...);
+  f(Field<Of::Whole, true>{"constrained"}, o.constrained()...);
+  f(Field<Of::Whole, true>{"short_step"}, o.short_step()...);
+  f(Field<Of::Whole>{"solver"}, o.solver()...);
+  f(Field<Of::Whole>{"rules"}, o.rules()...);
+  f(Field<Of::Whole>{"norms"}, o.norms()...);
+  f(Field<Of::Whole>{"radii"}, o.radii()...);
+  f(Field<Of::Whole>{"grad_clip"}, o.grad_clip()...);
+  f(Field<Of::Whole>{"threads"}, o.threads()...);
+  f(Field<Of::Whole>{"overwrite_gradients"}, o.overwrite_gradients()...);
+  f(Field<Of::Whole>{"skip_nonfinite"}, o.skip_nonfinite()...);
+  f(Field<Of::Whole>{"force_aten"}, o.force_aten()...);
 }
 
 template <class T>
@@ -83,7 +78,7 @@ Assignment own_assignment(const NormBallOptions& options, const PolarSolver& sol
   if (options.oracle()) {
     result.norm = Custom{options.oracle()};
   } else if (options.norm() != "auto") {
-    result.norm = parse_norm_with(options.norm(), solver);
+    result.norm = parse_norm(options.norm(), solver);
   }
   if (!options.role().empty()) result.role = parse_role(options.role());
   result.radius = options.radius();
@@ -111,11 +106,19 @@ NormBallOptions::NormBallOptions(double lr) : lr_(lr) {}
 // A group's norm and radius are part of the program, not of the state: the archive records the
 // numbers, and NormBall::load() keeps the program's.
 void NormBallOptions::serialize(OutputArchive& archive) const {
-  for_each_stored(*this, [&](const char* name, const auto& value) { write(archive, name, value); });
+  for_each_field(
+      [&](auto field, const auto& value) {
+        if constexpr (field.stored) write(archive, std::string(field.name), value);
+      },
+      *this);
 }
 
 void NormBallOptions::serialize(InputArchive& archive) {
-  for_each_stored(*this, [&](const char* name, auto& value) { read(archive, name, value); });
+  for_each_field(
+      [&](auto field, auto& value) {
+        if constexpr (field.stored) read(archive, std::string(field.name), value);
+      },
+      *this);
 }
 
 double NormBallOptions::get_lr() const {
@@ -129,9 +132,9 @@ double NormBallOptions::get_lr() const {
 void NormBallOptions::set_lr(const double value) { lr(value); }
 
 Assignment NormBallOptions::assignment(const NormBallOptions& whole) const {
-  const PolarSolver common_solver = parse_polar_solver(whole.solver().value_or("exact"));
-  Assignment result = own_assignment(*this, common_solver);
-  const Assignment common = own_assignment(whole, common_solver);
+  const PolarSolver solver = parse_polar_solver(whole.solver().value_or("exact"));
+  Assignment result = own_assignment(*this, solver);
+  const Assignment common = own_assignment(whole, solver);
   if (!result.norm && !result.role) {
     result.norm = common.norm;
     result.role = common.role;
@@ -144,21 +147,25 @@ Assignment NormBallOptions::assignment(const NormBallOptions& whole) const {
 
 void NormBallOptions::require_no_override(const NormBallOptions& whole, std::string_view where,
                                           size_t group) const {
-  for_each_of_the_whole(
-      [&](std::string_view name, const auto& own, const auto& common) {
-        if (!own || own == common) return;
-        normball::throw_invalid(where, "group ", group, " sets ", name, " to ", text_of(*own),
-                                ", but ", name, " belongs to the whole optimizer: set it in the ",
-                                "optimizer's options");
+  for_each_field(
+      [&](auto field, const auto& own, const auto& common) {
+        if constexpr (field.of == Of::Whole) {
+          if (!own || own == common) return;
+          normball::throw_invalid(
+              where, "group ", group, " sets ", field.name, " to ", text_of(*own), ", but ",
+              field.name, " belongs to the whole optimizer: set it in the ", "optimizer's options");
+        }
       },
       *this, whole);
 }
 
 bool NormBallOptions::same_but_lr(const NormBallOptions& other) const {
   bool same = true;
-  const auto compare = [&](const char*, const auto& a, const auto& b) { same = same && a == b; };
-  for_each_of_the_whole(compare, *this, other);
-  for_each_of_a_group(compare, *this, other);
+  for_each_field(
+      [&](auto field, const auto& a, const auto& b) {
+        if constexpr (field.of != Of::Step) same = same && a == b;
+      },
+      *this, other);
   return same;
 }
 

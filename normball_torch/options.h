@@ -39,8 +39,8 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   TORCH_ARG(std::optional<bool>, constrained) = {};
   TORCH_ARG(std::optional<std::string>, short_step) = {};  // plain, norm or diameter
   TORCH_ARG(std::optional<std::string>, solver) = {};      // of spectral norms that name none
-  // A rule's norm is a value and has its own solver; a rule's role has the optimizer's.
   TORCH_ARG(std::optional<std::vector<RoutingRule>>, rules) = {};
+  TORCH_ARG(std::optional<RoleNorms>, norms) = {};  // by role, as radii
   TORCH_ARG(std::optional<RoleRadii>, radii) = {};
   TORCH_ARG(std::optional<double>, grad_clip) = {};  // what clip_grad_norm_ is called with, if so
   TORCH_ARG(std::optional<int64_t>, threads) = {};   // 0: OpenMP's default

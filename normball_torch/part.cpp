@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "normball/base/error.h"
+#include "normball/routed.h"
 
 namespace normball::optim {
 
@@ -11,15 +12,7 @@ using ::torch::Tensor;
 
 std::vector<Layer> layers_of(const std::vector<Member>& members) {
   std::vector<Layer> layers;
-  for (const auto& member : members) {
-    for (const auto& block : member.route->blocks) {
-      Layer& layer = layers.emplace_back();
-      layer.name = block.name;
-      layer.shape = block.shape;
-      layer.norm = member.route->norm;
-      layer.radius = member.route->radius;
-    }
-  }
+  for (const auto& member : members) append_layers(*member.route, layers);
   return layers;
 }
 
@@ -109,17 +102,42 @@ void require_fitting(const Member& member) {
   }
 }
 
-Tensor plain(const Tensor& tensor) { return tensor.resolve_conj().resolve_neg().contiguous(); }
+bool is_plain(const Tensor& tensor) {
+  return tensor.defined() && tensor.layout() == ::torch::kStrided && tensor.is_contiguous() &&
+         !tensor.is_neg() && !tensor.is_conj();
+}
+
+Tensor plain(const Tensor& tensor) {
+  return is_plain(tensor) ? tensor : tensor.resolve_conj().resolve_neg().contiguous();
+}
 
 Tensor gradient_of(const Member& member, ::torch::ScalarType type) {
-  const Tensor gradient = member.tensor.grad();
+  const Tensor& gradient = member.tensor.grad();
+  if (is_plain(gradient) && gradient.scalar_type() == type) return gradient;
   return gradient.defined() ? plain(gradient.detach().to(type)) : gradient;
 }
 
 Tensor momentum_of(const Member& member, ::torch::ScalarType type) {
   const Tensor& momentum = member.state->momentum_buffer();
+  if (is_plain(momentum) && momentum.scalar_type() == type &&
+      momentum.device() == member.tensor.device()) {
+    return momentum;
+  }
   if (momentum.defined()) return plain(momentum.detach().to(member.tensor.device(), type));
   return ::torch::zeros(member.tensor.sizes(), member.tensor.options().dtype(type));
+}
+
+Index basis_size(const Block& block, const Norm& norm) {
+  const auto resolved = resolve(norm, block.shape);
+  return resolved.geometry == Geometry::Operator
+             ? polar_state_size(resolved.solver, block.shape.rows, block.shape.cols)
+             : 0;
+}
+
+Index basis_size(const Route& route) {
+  Index sum = 0;
+  for (const auto& block : route.blocks) sum += basis_size(block, route.norm);
+  return sum;
 }
 
 Tensor block_view(const Tensor& tensor, const Block& block) {

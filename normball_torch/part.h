@@ -10,6 +10,7 @@
 #include "normball/optimizer.h"
 #include "normball/routing.h"
 #include "normball_torch/options.h"
+#include "normball_torch/state_key.h"
 
 namespace normball::optim {
 
@@ -18,6 +19,7 @@ struct Member {
   ::torch::Tensor tensor;
   const Route* route = nullptr;
   NormBallParamState* state = nullptr;  // null once the user has taken it out of the optimizer
+  StateKey key = {};
   size_t group = 0;
   size_t first_layer = 0;  // of its first block in the whole report
   double lr_factor = 1;    // set before every step
@@ -31,6 +33,7 @@ class Part {
   // one of apply() and abandon() follows. The report's layers are those of the members, in order.
   virtual void set_lr(double lr) = 0;
   virtual const StepReport& prepare() = 0;
+  virtual const StepReport& report() const = 0;  // of the last prepare()
   // Throws std::invalid_argument for an η that apply() could not do; changes nothing.
   virtual void check(double eta) const = 0;
   virtual void apply(double eta) = 0;
@@ -52,12 +55,18 @@ void require_fitting(const Member& member);
 // Throws for what cannot be a parameter.
 void require_supported(const std::string& name, const ::torch::Tensor& tensor);
 
-// Dense memory that reads as the tensor does: contiguous, without a pending sign or conjugation.
+// Whether the tensor's memory reads as the tensor does: dense, contiguous, without a pending sign
+// or conjugation.
+bool is_plain(const ::torch::Tensor& tensor);
+// The tensor itself where it is plain, or else a copy.
 ::torch::Tensor plain(const ::torch::Tensor& tensor);
 // The gradient as the step needs it: plain, in the given type. Undefined if none.
 ::torch::Tensor gradient_of(const Member& member, ::torch::ScalarType type);
 // The state's momentum in that type; zeros if there is none yet.
 ::torch::Tensor momentum_of(const Member& member, ::torch::ScalarType type);
+// Entries of the basis that power iteration keeps for a matrix, or for all of a parameter; else 0.
+Index basis_size(const Block& block, const Norm& norm);
+Index basis_size(const Route& route);
 // A matrix of a plain tensor.
 ::torch::Tensor block_view(const ::torch::Tensor& tensor, const Block& block);
 

@@ -75,9 +75,14 @@ std::vector<std::string> group_prefixes(size_t count, const NamesOf& names_of) {
   return prefixes;
 }
 
+const void* data_of(const Tensor& t) {
+  return t.defined() && t.layout() == ::torch::kStrided ? t.data_ptr() : nullptr;
+}
+
 RoutingOptions routing_options(const NormBallOptions& whole, const Method& method) {
   RoutingOptions options;
   options.rules = whole.rules().value_or(std::vector<RoutingRule>{});
+  options.norms = whole.norms().value_or(RoleNorms{});
   options.radii = whole.radii().value_or(RoleRadii{});
   options.solver = parse_polar_solver(whole.solver().value_or("exact"));
   options.grad_clip = whole.grad_clip().value_or(0);
@@ -91,15 +96,19 @@ RoutingOptions routing_options(const NormBallOptions& whole, const Method& metho
 
 NormBall::Plan::Signature::Signature(const Tensor& t)
     : tensor(t.unsafeGetTensorImpl()),
-      data(nullptr),
+      data(data_of(t)),
       type(t.defined() ? t.scalar_type() : ::torch::kFloat32),
       device(t.defined() ? t.device() : ::torch::kCPU),
-      plain(t.defined() && t.layout() == ::torch::kStrided && t.is_contiguous() && !t.is_neg() &&
-            !t.is_conj()),
-      requires_grad(t.defined() && t.requires_grad()) {
-  if (!t.defined()) return;
-  sizes = t.sizes().vec();
-  if (t.layout() == ::torch::kStrided) data = t.data_ptr();
+      plain(is_plain(t)),
+      requires_grad(t.defined() && t.requires_grad()),
+      sizes(t.defined() ? t.sizes().vec() : std::vector<int64_t>{}) {}
+
+// Every step asks: nothing is copied.
+bool NormBall::Plan::Signature::is_of(const Tensor& t) const {
+  if (!t.defined()) return tensor == t.unsafeGetTensorImpl();
+  return tensor == t.unsafeGetTensorImpl() && data == data_of(t) && type == t.scalar_type() &&
+         device == t.device() && plain == is_plain(t) && requires_grad == t.requires_grad() &&
+         t.sizes() == sizes;
 }
 
 bool NormBall::Plan::Signature::fits_core() const {
@@ -116,10 +125,41 @@ void NormBall::Plan::abandon() {
   for (const auto& part : parts) part->abandon();
 }
 
+bool NormBall::is_current() const {
+  if (plan_->options.size() != param_groups_.size() + 1 ||
+      !plan_->options.back().same_but_lr(whole())) {
+    return false;
+  }
+  size_t next = 0;
+  for (size_t g = 0; g < param_groups_.size(); ++g) {
+    const auto* own = dynamic_cast<const NormBallOptions*>(&param_groups_[g].options());
+    if (own == nullptr || !plan_->options[g].same_but_lr(*own)) return false;
+    for (const auto& tensor : param_groups_[g].params()) {
+      if (next == plan_->signatures.size() || !plan_->signatures[next++].is_of(tensor))
+        return false;
+    }
+  }
+  bool states = true;
+  plan_->for_each_member([&](const Member& member) { states &= member.state != nullptr; });
+  return states && next == plan_->signatures.size();
+}
+
+NormBall::Plan& NormBall::plan() {
+  if (plan_) find_states();
+  if (plan_ && is_current()) return *plan_;
+  check_groups();
+  if (plan_) {
+    for (const auto& part : plan_->parts) part->store_bases();
+  }
+  if (state_.empty()) steps_ = 0;  // a state that starts anew counts anew
+  plan_ = make_plan();
+  return *plan_;
+}
+
 // The routes, without a look at the state.
 std::unique_ptr<NormBall::Plan> NormBall::make_routes() {
   auto next = std::make_unique<Plan>();
-  next->method = make();
+  next->method = method();
   Listing listing;
   const auto add = [&](const Tensor& tensor, size_t group, const std::string& name,
                        const std::string& kind) {
@@ -162,6 +202,7 @@ std::unique_ptr<NormBall::Plan> NormBall::make_plan() {
     Member member{.tensor = tensor,
                   .route = &route,
                   .state = &state_of(tensor),
+                  .key = state_key(tensor),
                   .group = next->entries[i].group,
                   .first_layer = next->layer_count};
     next->layer_count += route.blocks.size();

@@ -19,7 +19,7 @@ struct NormBall::Plan {
     std::vector<int64_t> sizes;
 
     explicit Signature(const ::torch::Tensor& t);
-    friend bool operator==(const Signature&, const Signature&) = default;
+    bool is_of(const ::torch::Tensor& t) const;
     bool fits_core() const;
   };
 
@@ -37,6 +37,10 @@ struct NormBall::Plan {
   Routing routing;  // one route for each entry
   size_t layer_count = 0;
   std::vector<std::unique_ptr<Part>> parts;
+  // What the parts of a step say and get, for their memory.
+  struct {
+    std::vector<double> pairings, norms, shares;
+  } joint;
 
   bool any_gradient() const;
   void abandon();

@@ -1,6 +1,7 @@
 // What an optimizer can do to the weights between steps. New values are found before the first is
 // written: on an error nothing has changed.
 #include "normball/base/error.h"
+#include "normball/routed.h"
 #include "normball_torch/aten_norms.h"
 #include "normball_torch/plan.h"
 
@@ -36,9 +37,8 @@ void NormBall::initialize(uint64_t seed) {
     if (vector || route.kind == Kind::Gain || !member.tensor.requires_grad()) return;
     const Tensor values = edits.copy(member);
     for (const auto& block : route.blocks) {
-      const MatrixView<double> view(values.data_ptr<double>() + block.offset, block.shape.rows,
-                                    block.shape.cols, block.stride);
-      normball::initialize(route.norm, block.shape, route.radius, view, random);
+      normball::initialize(route.norm, block.shape, route.radius,
+                           view_of(block, values.data_ptr<double>()), random);
     }
     if (route.kind == Kind::Bias) values.zero_();
   });

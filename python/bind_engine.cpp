@@ -5,8 +5,7 @@
 
 #include <tuple>
 
-#include "normball/optimizer.h"
-#include "normball/routing.h"
+#include "normball/routed.h"
 #include "python/bindings.h"
 
 namespace normball::python {
@@ -16,17 +15,6 @@ namespace py = pybind11;
 
 // Addresses of weight, gradient and momentum, the lr, and whether there is a gradient.
 using Tensors = std::tuple<std::uintptr_t, std::uintptr_t, std::uintptr_t, double, bool>;
-
-template <class T>
-MatrixView<T> view(std::uintptr_t address, const Block& block) {
-  T* data = reinterpret_cast<T*>(address);
-  return {data == nullptr ? data : data + block.offset, block.shape.rows, block.shape.cols,
-          block.stride};
-}
-
-std::vector<Layer> layers_of(const std::vector<Route>& routes) {
-  return Routing{.routes = routes, .warnings = {}}.layers();
-}
 
 template <class T>
 class Engine {
@@ -51,13 +39,13 @@ class Engine {
     parameters_.clear();
     for (size_t i = 0; i < routes_.size(); ++i) {
       const auto& [weight, gradient, momentum, lr, has_gradient] = tensors[i];
-      for (const auto& block : routes_[i].blocks) {
-        parameters_.push_back({.weight = view<T>(weight, block),
-                               .gradient = view<T>(gradient, block),
-                               .has_gradient = has_gradient,
-                               .momentum = view<T>(momentum, block),
-                               .lr_factor = lr});
-      }
+      append_parameters<T>(routes_[i],
+                           {.weight = reinterpret_cast<T*>(weight),
+                            .gradient = reinterpret_cast<T*>(gradient),
+                            .has_gradient = has_gradient,
+                            .momentum = reinterpret_cast<T*>(momentum),
+                            .lr_factor = lr},
+                           parameters_);
     }
     report_ = &optimizer_.prepare(parameters_);
     return {report_->pairing, report_->direction_norm};

@@ -1,9 +1,9 @@
-// Methods by name, and the one place where s becomes eta.
+// Methods by name, and the joint step.
 #include <pybind11/stl.h>
 
 #include <optional>
 
-#include "normball/method.h"
+#include "normball/joint_step.h"
 #include "python/bindings.h"
 
 namespace normball::python {
@@ -32,9 +32,30 @@ void check_lr(const Method& method, double lr) {
   validate(changed);
 }
 
+// The core's, with every part's share of eta.
+struct SharedStep : JointStep {
+  std::vector<double> shares;
+};
+
+SharedStep join_parts_of(const Method& method, const std::vector<double>& pairings,
+                         const std::vector<double>& direction_norms, std::int64_t step) {
+  SharedStep result;
+  result.shares.resize(pairings.size());
+  static_cast<JointStep&>(result) =
+      join_parts(method, pairings, direction_norms, step, result.shares);
+  return result;
+}
+
 }  // namespace
 
 void bind_method(py::module_& module) {
+  py::class_<SharedStep>(module, "JointStep")
+      .def_readonly("pairing", &SharedStep::pairing)
+      .def_readonly("direction_norm", &SharedStep::direction_norm)
+      .def_readonly("eta", &SharedStep::eta)
+      .def_readonly("clipped", &SharedStep::clipped)
+      .def_readonly("stalled", &SharedStep::stalled)
+      .def_readonly("shares", &SharedStep::shares);
   py::class_<Method>(module, "Method")
       .def_readonly("name", &Method::name)
       .def_readonly("constrained", &Method::constrained)
@@ -48,17 +69,9 @@ void bind_method(py::module_& module) {
       .def_property_readonly("max_eta", [](const Method& m) { return max_eta(m.rule); })
       .def_property_readonly("needs_direction_norm",
                              [](const Method& m) { return needs_direction_norm(m.rule); })
-      .def(
-          "is_clipped", [](const Method& m, double eta) { return is_clipped(m.rule, eta); },
-          py::arg("eta"))
       .def("check_lr", &check_lr, py::arg("lr"))
-      .def(
-          "eta",
-          [](const Method& m, double pairing, double direction_norm, std::int64_t step) {
-            return eta(m.rule,
-                       {.pairing = pairing, .direction_norm = direction_norm, .step = step});
-          },
-          py::arg("pairing"), py::arg("direction_norm"), py::arg("step"))
+      .def("join_parts", &join_parts_of, py::arg("pairings"), py::arg("direction_norms"),
+           py::arg("step"))
       .def(
           "combine_duals",
           [](const Method& m, const std::vector<double>& duals) {

@@ -16,7 +16,7 @@ using Text = std::optional<std::string>;
 // not name its solver has the optimizer's.
 Norm norm_of(const py::object& norm, const std::string& solver) {
   if (py::isinstance<py::str>(norm)) {
-    return parse_norm_with(norm.cast<std::string>(), parse_polar_solver(solver));
+    return parse_norm(norm.cast<std::string>(), parse_polar_solver(solver));
   }
   if (!py::hasattr(norm, "lmo")) throw py::type_error("norm must be a name or have lmo(d)");
   return Custom{std::make_shared<PythonNorm>(PyType_Check(norm.ptr()) != 0 ? norm() : norm)};

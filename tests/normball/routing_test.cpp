@@ -256,6 +256,32 @@ TEST(Routing, RolesGiveTheNormAndTheRadius) {
   EXPECT_EQ(find(routing, "tokens").radius, radii.onehot);
 }
 
+TEST(Routing, NormsByRoleYieldToGroupsAndRules) {
+  Infos model = {info("0.weight", {8, 30}), info("0.bias", {8}), info("1.weight", {8, 8}),
+                 info("2.weight", {8, 8}), info("head.weight", {4, 8})};
+  model[2].given.norm = ColNorm{};
+  const RoleNorms norms{.hidden = RowNorm{}, .output = Auto{}, .bias = Euclidean{}};
+  const Routing routing =
+      route(model, {.rules = {{"2.*", {.norm = Sign{}}}}, .norms = norms, .radii = radii});
+  expect_norms(routing, {{"0.weight", "row"},
+                         {"0.bias", "euclidean"},
+                         {"1.weight", "col"},
+                         {"2.weight", "sign"},
+                         {"head.weight", "sign"}});
+  EXPECT_EQ(find(routing, "0.weight").why, "matrix; the norm of role hidden");
+  EXPECT_EQ(find(routing, "0.weight").radius, radii.hidden);
+  EXPECT_EQ(find(routing, "2.weight").why, "rule '2.*'");
+  expect_invalid([&] { route(model, {.norms = norms, .method = "gd", .method_norm = Rms{}}); },
+                 {"[route]", "'gd'", "norms by role"});
+}
+
+TEST(Routing, ASpectralNormThatNamesNoSolverGetsTheGivenOne) {
+  const PolarSolver muon = parse_polar_solver("muon");
+  EXPECT_EQ(parse_norm("spectral(input)", muon), parse_norm("spectral(input, solver=muon)"));
+  EXPECT_EQ(parse_norm("spectral(solver=svd)", muon), parse_norm("spectral(solver=svd)"));
+  EXPECT_EQ(parse_norm("sign", muon), parse_norm("sign"));
+}
+
 // A rule on either name of a tied weight reaches it.
 TEST(Routing, TiedWeightListensToBothNames) {
   const Routing routing = route(gpt(true, true), {.rules = {{"lm_head.*", {.radius = 3000}}}});

@@ -195,8 +195,20 @@ def test_the_table_is_the_one_that_libtorch_has(name):
     assert table == (FIXTURE / f"{name}.txt").read_text()
 
 
+TRAINER = ["trainer_gpt", "trainer_cnn", "trainer_mlp"]
+
+
+@pytest.mark.parametrize("name", TRAINER)
+def test_the_table_is_the_one_that_the_trainer_has(name):
+    rows = [line.split() for line in (FIXTURE / f"{name}.parameters").read_text().splitlines()]
+    group = {"params": [nn.Parameter(torch.zeros(*map(int, row[2].split("x")))) for row in rows],
+             "param_names": [row[0] for row in rows], "kinds": [row[1] for row in rows]}
+    rules = {row[0]: {"role": row[3]} for row in rows if len(row) > 3}
+    assert explained([group], rules=rules, radii=RADII) == (FIXTURE / f"{name}.txt").read_text()
+
+
 def test_every_table_of_the_fixture_is_tested():
-    assert sorted(path.stem for path in FIXTURE.iterdir()) == sorted(CASES)
+    assert {path.stem for path in FIXTURE.iterdir()} == {*CASES, *TRAINER}
 
 
 def test_weight_normalization():

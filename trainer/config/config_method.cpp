@@ -1,30 +1,11 @@
 #include "trainer/config/config_method.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <utility>
 
 namespace normball::trainer::config {
 namespace {
-
-std::pair<const std::string&, double> of_role(const NormConfig& norm, ParameterRole role) {
-  switch (role) {
-    case ParameterRole::Input:
-      return {norm.input, norm.input_radius};
-    case ParameterRole::Embedding:
-      return {norm.embedding, norm.embedding_radius};
-    case ParameterRole::Hidden:
-      return {norm.hidden, norm.hidden_radius};
-    case ParameterRole::Output:
-      return {norm.output, norm.output_radius};
-    case ParameterRole::Vector:
-      return {norm.vector, norm.vector_radius};
-  }
-  __builtin_unreachable();
-}
 
 void use_solver(Norm& norm, std::string_view solver) {
   if (auto* spectral = std::get_if<Spectral>(&norm)) spectral->solver = parse_polar_solver(solver);
@@ -63,17 +44,37 @@ Method core_method(const Config& config, std::int64_t steps) {
   return method;
 }
 
-NormChoice norm_of(const Config& config, ParameterRole role, std::string_view parameter) {
-  auto [text, radius] = of_role(config.norm, role);
-  std::string norm = text;
-  const std::string name(parameter);
-  for (const auto& route : config.norm.route) {
-    if (::fnmatch(route.pattern.c_str(), name.c_str(), 0) != 0) continue;
-    norm = route.norm.value_or(norm);
-    radius = route.radius.value_or(radius);
-    break;
+RoutingOptions routing_options(const Config& config) {
+  RoutingOptions options{.solver = parse_polar_solver(config.optimizer.solver)};
+  if (is_core_method(config.optimizer.method)) {
+    const Method method = core_method(config, 1000);  // its norm and radius are of any length
+    options.method = method.name;
+    options.method_norm = method.norm;
+    options.method_radius = method.radius;
   }
-  return {parse_norm_with(norm, parse_polar_solver(config.optimizer.solver)), radius};
+  const auto parsed = [&](const std::string& text) { return parse_norm(text, options.solver); };
+  const NormConfig& norm = config.norm;
+  const bool tied = config.model.kind == "gpt";  // whose output layer is its embedding
+  if (!options.method_norm) {
+    options.norms = {.input = parsed(norm.input),
+                     .onehot = parsed(norm.embedding),
+                     .hidden = parsed(norm.hidden),
+                     .output = parsed(tied ? norm.embedding : norm.output),
+                     .bias = parsed(norm.vector)};
+  }
+  if (!options.method_radius) {
+    options.radii = {.input = norm.input_radius,
+                     .onehot = norm.embedding_radius,
+                     .hidden = norm.hidden_radius,
+                     .output = tied ? norm.embedding_radius : norm.output_radius,
+                     .bias = norm.vector_radius};
+  }
+  for (const auto& route : norm.route) {
+    RoutingRule& rule = options.rules.emplace_back(RoutingRule{route.pattern, {}});
+    if (route.norm && !options.method_norm) rule.then.norm = parsed(*route.norm);
+    if (!options.method_radius) rule.then.radius = route.radius;
+  }
+  return options;
 }
 
 }  // namespace normball::trainer::config

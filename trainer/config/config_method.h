@@ -1,11 +1,11 @@
-// From the configuration to the core's values: schedule, method, and each parameter's norm.
+// From the configuration to the core's values: schedule, method, and what routing gets.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
 #include "normball/method.h"
-#include "normball/norms.h"
+#include "normball/routing.h"
 #include "trainer/config/config.h"
 
 namespace normball::trainer::config {
@@ -17,16 +17,8 @@ Schedule lr_schedule(const Config& config, std::int64_t steps);
 bool is_core_method(std::string_view name);
 Method core_method(const Config& config, std::int64_t steps);
 
-// What a parameter is to its model.
-enum class ParameterRole { Input, Embedding, Hidden, Output, Vector };
-
-struct NormChoice {
-  Norm norm;
-  double radius = 1;
-};
-
-// The role's norm and radius in [norm], changed by the first route whose pattern fits the name. A
-// spectral norm without a solver of its own gets optimizer.solver.
-NormChoice norm_of(const Config& config, ParameterRole role, std::string_view parameter);
+// [norm] for the core's routing: norms and radii by role, routes as rules. What the method sets
+// itself, whatever [norm] says, is left out.
+RoutingOptions routing_options(const Config& config);
 
 }  // namespace normball::trainer::config

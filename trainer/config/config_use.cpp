@@ -27,9 +27,8 @@ bool has_hidden(const Config& config) {
 
 // Auto is spectral for matrices that are neither an embedding nor an output layer.
 bool takes_solver(const std::string& norm, bool auto_is_spectral) {
-  const Norm parsed = parse_norm(norm);
-  if (std::holds_alternative<Auto>(parsed)) return auto_is_spectral;
-  return parsed != parse_norm_with(norm, SvdPolar{});  // which differ where it names none
+  if (std::holds_alternative<Auto>(parse_norm(norm))) return auto_is_spectral;
+  return parse_norm(norm, SvdPolar{}) != parse_norm(norm, ExactPolar{});
 }
 
 bool uses_solver(const Config& config) {
@@ -183,6 +182,11 @@ std::string why_unused(const Key& key, const Config& config) {
     if (!holds(config)) return "it counts only where " + std::string(words);
   }
   return "";
+}
+
+bool has_effect(std::string_view key, const Config& config) {
+  const auto found = std::ranges::find(config_keys(), key, &Key::full_name);
+  return found != config_keys().end() && why_unused(*found, config).empty();
 }
 
 void reset_unused(Config& config) {

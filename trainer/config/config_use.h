@@ -32,6 +32,9 @@ Use use_of(const Key& key);
 // "optimizer.method is gd", or empty where the key has an effect.
 std::string why_unused(const Key& key, const Config& config);
 
+// Whether "section.key" has an effect.
+bool has_effect(std::string_view key, const Config& config);
+
 // What has no effect gets its default, so that two configurations that do the same are the same.
 void reset_unused(Config& config);
 

@@ -58,21 +58,22 @@ Cnn::Cnn(const CnnConfig& config) : config_(config) {
   validate(config);
   std::int64_t channels = 2 * config.channels * kPatch * kPatch;
   whiten_ = add_buffer("whiten", torch::zeros({channels, config.channels, kPatch, kPatch}));
-  whiten_bias_ = add_parameter("whiten.bias", {channels}, "bias", "bias", true);
+  whiten_bias_ = add_parameter("whiten.bias", {channels}, Kind::Bias, Role::Bias, true);
   for (size_t g = 0; g < groups_.size(); ++g) {
     const auto width = std::max<std::int64_t>(1, std::lround(config.width * kChannels[g]));
     for (size_t h = 0; h < 2; ++h) {
       const std::string prefix =
           "groups." + std::to_string(g) + ".conv" + std::to_string(h + 1) + ".";
       auto& half = groups_[g][h];
-      half.filters = add_parameter(prefix + "filters", {width, channels, 3, 3}, "conv", "hidden");
-      half.bias = add_parameter(prefix + "bias", {width}, "bias", "bias", true);
+      half.filters =
+          add_parameter(prefix + "filters", {width, channels, 3, 3}, Kind::Conv, Role::Hidden);
+      half.bias = add_parameter(prefix + "bias", {width}, Kind::Bias, Role::Bias, true);
       half.mean = add_buffer(prefix + "mean", torch::zeros({width}));
       half.variance = add_buffer(prefix + "variance", torch::ones({width}));
       channels = width;
     }
   }
-  head_ = add_parameter("head", {config.classes, channels}, "linear", "output");
+  head_ = add_parameter("head", {config.classes, channels}, Kind::Output, Role::Output);
 }
 
 Outcome Cnn::forward(const Batch& batch) {
@@ -108,7 +109,7 @@ void Cnn::initialize(Random& random) {
     }
     const double fan_in = static_cast<double>(weight[0].numel());
     set_uniform(weight, 1 / std::sqrt(fan_in), random);
-    if (parameter.kind == "conv") {
+    if (parameter.kind == Kind::Conv) {
       const torch::NoGradGuard no_grad;
       const auto through = weight.slice(0, 0, weight.size(1));
       torch::nn::init::dirac_(through);

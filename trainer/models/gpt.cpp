@@ -41,11 +41,11 @@ torch::Tensor remember(std::vector<torch::Tensor>& cache, size_t block, const to
 Gpt::Gpt(const GptConfig& config) : config_(config) {
   validate(config);
   const std::int64_t width = config.width;
-  embedding_ = add_parameter("embedding", {config.vocabulary, width}, "embedding", "output");
+  embedding_ = add_parameter("embedding", {config.vocabulary, width}, Kind::Tied, Role::Output);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const std::string prefix = "blocks." + std::to_string(i) + ".";
     const auto linear = [&](const char* name, std::int64_t out, std::int64_t in, bool last) {
-      return add_parameter(prefix + name, {out, in}, "linear", "hidden", last);
+      return add_parameter(prefix + name, {out, in}, Kind::Linear, Role::Hidden, last);
     };
     Block block;
     block.query = linear("query", width, width, false);

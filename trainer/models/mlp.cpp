@@ -23,9 +23,11 @@ Mlp::Mlp(const MlpConfig& config) : config_(config) {
   for (size_t i = 0; i < widths.size(); ++i) {
     if (widths[i] < 1) throw_invalid("Mlp", "hidden width ", widths[i], "; must be at least 1");
     const std::string prefix = "layers." + std::to_string(i) + ".";
-    const char* role = i + 1 == widths.size() ? "output" : i == 0 ? "input" : "hidden";
-    layers_.push_back({add_parameter(prefix + "weight", {widths[i], in}, "linear", role),
-                       add_parameter(prefix + "bias", {widths[i]}, "bias", "bias", true)});
+    const bool last = i + 1 == widths.size();
+    const Kind kind = last ? Kind::Output : Kind::Linear;
+    const Role role = last ? Role::Output : i == 0 ? Role::Input : Role::Hidden;
+    layers_.push_back({add_parameter(prefix + "weight", {widths[i], in}, kind, role),
+                       add_parameter(prefix + "bias", {widths[i]}, Kind::Bias, Role::Bias, true)});
     in = widths[i];
   }
 }

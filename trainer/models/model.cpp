@@ -22,12 +22,12 @@ void Model::to(torch::Device device, torch::Dtype dtype) {
   for (auto& buffer : buffers_) move(buffer.tensor);
 }
 
-torch::Tensor Model::add_parameter(std::string name, torch::IntArrayRef shape, std::string kind,
-                                   std::string role, bool starts_at_zero) {
+torch::Tensor Model::add_parameter(std::string name, torch::IntArrayRef shape, Kind kind, Role role,
+                                   bool starts_at_zero) {
   const auto tensor = torch::zeros(shape, torch::requires_grad());
   parameters_.push_back({.name = std::move(name),
-                         .kind = std::move(kind),
-                         .role = std::move(role),
+                         .kind = kind,
+                         .role = role,
                          .tensor = tensor,
                          .starts_at_zero = starts_at_zero});
   return tensor;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "normball/random.h"
+#include "normball/routing.h"
 
 namespace normball::trainer::models {
 
@@ -38,8 +39,8 @@ struct Outcome {
 
 struct ModelParameter {
   std::string name;  // "blocks.0.query": the key in checkpoints
-  std::string kind;  // what it is: "linear", "conv", "embedding", "bias"
-  std::string role;  // what it does: "input", "hidden", "output", "bias"; a norm's name too
+  Kind kind = Kind::Unknown;
+  Role role = Role::Hidden;
   torch::Tensor tensor;
   bool starts_at_zero = false;  // the last matrix of a residual branch, biases
 };
@@ -86,8 +87,8 @@ class Model {
   void to(torch::Device device, torch::Dtype dtype = torch::kFloat32);
 
  protected:
-  torch::Tensor add_parameter(std::string name, torch::IntArrayRef shape, std::string kind,
-                              std::string role, bool starts_at_zero = false);
+  torch::Tensor add_parameter(std::string name, torch::IntArrayRef shape, Kind kind, Role role,
+                              bool starts_at_zero = false);
   torch::Tensor add_buffer(std::string name, torch::Tensor initial);
 
  private:

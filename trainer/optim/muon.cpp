@@ -18,14 +18,13 @@ Muon::Muon(const config::Config& config, Schedule lr,
            const std::vector<models::ModelParameter>& parameters)
     : momentum_(config.optimizer.momentum), nesterov_(config.optimizer.nesterov) {
   for (const auto& parameter : parameters) {
-    const bool matrix = parameter.role == "hidden" && parameter.tensor.dim() >= 2;
+    const bool matrix = parameter.role == Role::Hidden && parameter.tensor.dim() >= 2;
     (matrix ? matrices_ : others_).push_back(parameter);
   }
   for (const auto& parameter : matrices_) averages_.push_back(torch::zeros_like(parameter.tensor));
-  // The momentum is taken here, since Nesterov's form looks ahead: the core sees alpha = 1.
-  hidden_ = std::make_unique<CoreOptimizer>(unconstrained_scion(lr, 1), matrices_,
-                                            route_parameters(config, matrices_),
-                                            static_cast<int>(config.run.threads));
+  // The momentum is taken here, since Nesterov's form looks ahead: that optimizer has alpha = 1.
+  hidden_ = std::make_unique<NormBallOptimizer>(config, "unconstrained_scion",
+                                                normball::optim::NormBallOptions(), lr, matrices_);
   config::OptimizerConfig adamw = config.optimizer;
   adamw.method = "adamw";
   rest_ = std::make_unique<TorchOptimizer>(adamw, scaled(lr, adamw_share), others_);
@@ -74,6 +73,6 @@ void Muon::set_steps_taken(std::int64_t steps) {
   rest_->set_steps_taken(steps);
 }
 
-std::string Muon::explain() const { return hidden_->explain() + rest_->explain(); }
+std::string Muon::explain() { return hidden_->explain() + rest_->explain(); }
 
 }  // namespace normball::trainer::optim

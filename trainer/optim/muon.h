@@ -2,7 +2,7 @@
 // rest. Composed of the other two optimizers.
 #pragma once
 
-#include "trainer/optim/core_optimizer.h"
+#include "trainer/optim/norm_ball_optimizer.h"
 #include "trainer/optim/torch_optimizer.h"
 
 namespace normball::trainer::optim {
@@ -16,7 +16,7 @@ class Muon final : public TrainingOptimizer {
   std::int64_t steps_taken() const override { return hidden_->steps_taken(); }
   std::vector<NamedTensor> state() override;
   void set_steps_taken(std::int64_t steps) override;
-  std::string explain() const override;
+  std::string explain() override;
 
  private:
   void look_ahead();
@@ -25,7 +25,7 @@ class Muon final : public TrainingOptimizer {
   bool nesterov_;
   std::vector<models::ModelParameter> matrices_, others_;
   std::vector<torch::Tensor> averages_;
-  std::unique_ptr<CoreOptimizer> hidden_;
+  std::unique_ptr<NormBallOptimizer> hidden_;
   std::unique_ptr<TorchOptimizer> rest_;
 };
 

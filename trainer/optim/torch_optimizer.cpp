@@ -4,31 +4,18 @@
 #include <sstream>
 
 #include "normball/internal/kernels/kernels.h"
+#include "normball_torch/state_key.h"
 
 namespace normball::trainer::optim {
 namespace {
-
-// LibTorch 1 keys an optimizer's state by the tensor's address as text, 2 by the address itself.
-template <class Key>
-Key state_key(const torch::Tensor& tensor) {
-  if constexpr (std::is_same_v<Key, std::string>) {
-    std::ostringstream text;
-    text << tensor.unsafeGetTensorImpl();
-    return text.str();
-  } else {
-    return static_cast<Key>(tensor.unsafeGetTensorImpl());
-  }
-}
 
 // The state of one parameter, made at once instead of at the first step, so that a checkpoint has
 // the same tensors at any time.
 template <class State>
 State& new_state(torch::optim::Optimizer& optimizer, const torch::Tensor& tensor) {
-  auto& states = optimizer.state();
-  using Key = typename std::decay_t<decltype(states)>::key_type;
   auto state = std::make_unique<State>();
   State& result = *state;
-  states[state_key<Key>(tensor)] = std::move(state);
+  optimizer.state()[normball::optim::state_key(tensor)] = std::move(state);
   return result;
 }
 
@@ -103,7 +90,7 @@ void TorchOptimizer::set_steps_taken(std::int64_t steps) {
   for (const auto& set_counter : counters_) set_counter(steps);
 }
 
-std::string TorchOptimizer::explain() const {
+std::string TorchOptimizer::explain() {
   std::ostringstream text;
   for (const auto& parameter : parameters_)
     text << "  " << parameter.name << "  " << method_ << '\n';

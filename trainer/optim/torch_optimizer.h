@@ -18,7 +18,7 @@ class TorchOptimizer final : public TrainingOptimizer {
   std::int64_t steps_taken() const override { return steps_; }
   std::vector<NamedTensor> state() override { return state_; }
   void set_steps_taken(std::int64_t steps) override;
-  std::string explain() const override;
+  std::string explain() override;
 
  private:
   template <class Kind, class State, class Options>

@@ -44,7 +44,7 @@ class TrainingOptimizer {
   virtual void set_steps_taken(std::int64_t steps) = 0;
 
   // Which parameter is treated how, as a table.
-  virtual std::string explain() const = 0;
+  virtual std::string explain() = 0;
 };
 
 // For a run of `steps` steps in all, on which schedules depend.

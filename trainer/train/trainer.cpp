@@ -10,7 +10,7 @@
 #include "trainer/config/config_use.h"
 #include "trainer/files/atomic_file.h"
 #include "trainer/models/initialization.h"
-#include "trainer/optim/core_optimizer.h"
+#include "trainer/optim/routing.h"
 #include "trainer/run/metrics.h"
 #include "trainer/run/tensorboard.h"
 #include "trainer/runtime/stop_signal.h"

@@ -98,9 +98,9 @@ void require_targets_apart(std::string_view where, const std::vector<LayerStep<T
     for (auto other = std::next(one); other != targets.end() && std::less{}(other->view.data, end);
          ++other) {
       if (!overlap(one->view, other->view)) continue;
-      invalid(where, "the ", one->what, " of '", layers[one->layer].name(), "' and the ",
-              other->what, " of '", layers[other->layer].name(),
-              "' share memory, and both are written to: give each its own");
+      throw_invalid(where, "the ", one->what, " of '", layers[one->layer].name(), "' and the ",
+                    other->what, " of '", layers[other->layer].name(),
+                    "' share memory, and both are written to: give each its own");
     }
   }
 }

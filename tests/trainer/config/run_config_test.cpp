@@ -456,23 +456,29 @@ TEST(ConfigMethod, MethodHasTheConfiguredNumbers) {
   EXPECT_FALSE(is_core_method("adamw"));
 }
 
-TEST(ConfigMethod, NormsByRoleAndRoute) {
+TEST(ConfigMethod, NormSectionIsRoutingOptions) {
   Config config;
+  config.optimizer.rho = 5;
   config.optimizer.solver = "muon";
+  config.model.kind = "cnn";
   config.norm.hidden_radius = 50;
-  config.norm.route = {{"blocks.0.*", {}, 25.0},
-                       {"blocks.*.proj", "spectral(solver = svd)", {}},
-                       {"blocks.0.special", "rms", {}}};
-  const auto plain = norm_of(config, ParameterRole::Hidden, "blocks.1.attn");
-  EXPECT_EQ(plain.norm, parse_norm("spectral(solver=muon)"));
-  EXPECT_EQ(plain.radius, 50);
-  EXPECT_EQ(norm_of(config, ParameterRole::Hidden, "blocks.0.attn").radius, 25);
-  EXPECT_EQ(norm_of(config, ParameterRole::Hidden, "blocks.1.proj").norm,
-            parse_norm("spectral(solver=svd)"));
-  EXPECT_EQ(norm_of(config, ParameterRole::Hidden, "blocks.0.special").norm,
-            parse_norm("spectral(solver=muon)"));  // only the first match counts
-  EXPECT_EQ(norm_of(config, ParameterRole::Vector, "bias").norm, Norm(Rms{}));
-  EXPECT_EQ(norm_of(config, ParameterRole::Output, "head").norm, Norm(Sign{}));
+  config.norm.output_radius = 7;
+  config.norm.embedding_radius = 9;
+  config.norm.route = {{"blocks.0.*", {}, 25.0}, {"blocks.*.proj", "spectral(solver=svd)", {}}};
+  const RoutingOptions options = routing_options(config);
+  EXPECT_EQ(options.norms.hidden, parse_norm("spectral(solver=muon)"));
+  EXPECT_EQ(options.norms.bias, Norm(Rms{}));
+  EXPECT_EQ(options.norms.output, Norm(Sign{}));
+  EXPECT_EQ(options.radii.hidden, 50);
+  EXPECT_EQ(options.radii.output, 7);
+  ASSERT_EQ(options.rules.size(), 2U);
+  EXPECT_EQ(options.rules[0], (RoutingRule{"blocks.0.*", {.radius = 25.0}}));
+  EXPECT_EQ(options.rules[1].then.norm, parse_norm("spectral(solver=svd)"));
+  config.model.kind = "gpt";  // whose output layer is its embedding
+  EXPECT_EQ(routing_options(config).radii.output, 9);
+  config.optimizer.method = "clipped_sign";  // which is a norm itself
+  EXPECT_EQ(routing_options(config).norms, RoleNorms{});
+  EXPECT_TRUE(routing_options(config).method_norm);
 }
 
 class Extending : public ::testing::Test {

@@ -14,7 +14,7 @@ struct Ball {
   Norm norm = Auto{};
   double radius = 1;
 };
-using Balls = std::map<std::string, Ball>;
+using Balls = std::map<Role, Ball>;
 
 inline std::vector<Layer> layers_of(const Model& model, const Balls& balls) {
   std::vector<Layer> layers;

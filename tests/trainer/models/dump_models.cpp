@@ -72,13 +72,13 @@ void dump(const std::filesystem::path& stem, json config, Model& model, const Ba
 
 // On spheres so large that no branch is negligible, biases included.
 void fill(const Model& model, double hidden, double output, Random& random) {
-  const Balls balls = {{"input", {Spectral{.scale = SpectralScale::Input}, hidden}},
-                       {"hidden", {Spectral{}, hidden}},
-                       {"output", {Sign{}, output}},
-                       {"bias", {Rms{}, 1}}};
+  const Balls balls = {{Role::Input, {Spectral{.scale = SpectralScale::Input}, hidden}},
+                       {Role::Hidden, {Spectral{}, hidden}},
+                       {Role::Output, {Sign{}, output}},
+                       {Role::Bias, {Rms{}, 1}}};
   initialize_on_spheres(model, layers_of(model, balls), random, /*all=*/true);
   for (const auto& parameter : model.parameters()) {
-    if (parameter.kind == "bias") set_uniform(parameter.tensor, 0.3, random);
+    if (parameter.kind == Kind::Bias) set_uniform(parameter.tensor, 0.3, random);
   }
 }
 

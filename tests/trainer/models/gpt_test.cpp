@@ -20,7 +20,8 @@ constexpr GptConfig kSmall = {
 // All matrices on spheres, those that usually start at zero included.
 void fill(const Model& model, std::uint64_t seed = 1) {
   Random random(seed);
-  const auto layers = layers_of(model, {{"hidden", {Spectral{}, 3}}, {"output", {Sign{}, 60}}});
+  const auto layers =
+      layers_of(model, {{Role::Hidden, {Spectral{}, 3}}, {Role::Output, {Sign{}, 60}}});
   initialize_on_spheres(model, layers, random, /*all=*/true);
 }
 
@@ -37,9 +38,9 @@ TEST(GptTest, PaperModelHas124MillionParameters) {
   EXPECT_EQ(model.parameter_count(), 50304 * 768 + 12 * 12 * 768 * 768);
   EXPECT_NEAR(static_cast<double>(model.parameter_count()), 124e6, 1e6);
   EXPECT_EQ(model.parameters().front().name, "embedding");
-  EXPECT_EQ(model.parameters().front().role, "output");
+  EXPECT_EQ(model.parameters().front().role, Role::Output);
   EXPECT_EQ(model.parameters().back().name, "blocks.11.down");
-  EXPECT_EQ(model.parameters().back().role, "hidden");
+  EXPECT_EQ(model.parameters().back().role, Role::Hidden);
   EXPECT_DOUBLE_EQ(model.training_flops(), 6.0 * 123568128 + 6.0 * 12 * 768 * 1024);
 }
 

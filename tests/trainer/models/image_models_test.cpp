@@ -12,10 +12,10 @@ namespace {
 
 using testing::expect_invalid;
 
-const Balls kBalls = {{"input", {Spectral{.scale = SpectralScale::Input}, 1}},
-                      {"hidden", {Spectral{}, 5}},
-                      {"output", {Sign{}, 200}},
-                      {"bias", {Rms{}, 1}}};
+const Balls kBalls = {{Role::Input, {Spectral{.scale = SpectralScale::Input}, 1}},
+                      {Role::Hidden, {Spectral{}, 5}},
+                      {Role::Output, {Sign{}, 200}},
+                      {Role::Bias, {Rms{}, 1}}};
 
 double difference(const torch::Tensor& a, const torch::Tensor& b) {
   return (a - b).abs().max().item<double>();
@@ -65,7 +65,7 @@ TEST(CnnTest, SizesFollowTheWidthFactor) {
   const Cnn quarter{CnnConfig{.channels = 1, .size = 28, .width = 0.25}};
   EXPECT_EQ(quarter.parameters()[1].tensor.sizes(), torch::IntArrayRef({16, 8, 3, 3}));
   EXPECT_EQ(quarter.parameters().back().tensor.sizes(), torch::IntArrayRef({10, 64}));
-  EXPECT_EQ(quarter.parameters().back().role, "output");
+  EXPECT_EQ(quarter.parameters().back().role, Role::Output);
   // Sides 27, 13, 6, 3; two operations a product; three passes over what is trained.
   const std::int64_t trained =
       27 * 27 * 1152 + 13 * 13 * (2304 + 9216) + (6 * 6 * 2 + 3 * 3) * 36864 + 640;
@@ -82,7 +82,7 @@ TEST(CnnTest, InitializationLandsOnTheBallOfTheFlattenedNorm) {
     const Shape& shape = layers[i].shape;
     const MatrixView<float> view{parameter.tensor.data_ptr<float>(), shape.rows, shape.cols,
                                  shape.cols};
-    const double expected = parameter.kind == "bias" ? 0 : layers[i].radius;
+    const double expected = parameter.kind == Kind::Bias ? 0 : layers[i].radius;
     EXPECT_NEAR(norm(layers[i].norm, view, &shape), expected, 1e-3 * expected) << parameter.name;
   }
   // By hand for one: the largest singular value of (out, in·9) is r √(out/in) / 9.
@@ -201,9 +201,9 @@ TEST(MlpTest, IsWhatItsFormulaSays) {
   x = std::numbers::sqrt2 * torch::relu(x.matmul(p[2].tensor.t()) + p[3].tensor);
   x = x.matmul(p[4].tensor.t()) + p[5].tensor;
   EXPECT_LT(difference(model->predict(batch.inputs), x), 1e-4);
-  EXPECT_EQ(p[0].role, "input");
-  EXPECT_EQ(p[2].role, "hidden");
-  EXPECT_EQ(p[4].role, "output");
+  EXPECT_EQ(p[0].role, Role::Input);
+  EXPECT_EQ(p[2].role, Role::Hidden);
+  EXPECT_EQ(p[4].role, Role::Output);
   EXPECT_EQ(model->training_flops(), 6 * (784 * 20 + 20 * 12 + 12 * 10));
 }
 

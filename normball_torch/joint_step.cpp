@@ -1,0 +1,143 @@
+// The joint step of all parts: one s, one η.
+#include "normball/joint_step.h"
+
+#include <algorithm>
+
+#include "normball/base/error.h"
+#include "normball_torch/plan.h"
+
+namespace normball::optim {
+
+void NormBall::step_with_gradients() {
+  Plan& plan = this->plan();
+  if (!plan.any_gradient()) return;
+  plan.for_each_member(require_fitting);
+  const double lr = set_lrs(plan);
+  for (const auto& part : plan.parts) part->set_lr(lr);
+  try {
+    combine(plan);
+  } catch (...) {
+    plan.abandon();
+    throw;
+  }
+  if (report_.skipped) return;
+  ++steps_;
+  warn_of_a_stall(plan);
+}
+
+// A rule's lr keeps its ratio to the group's.
+double NormBall::lr_of(const Plan& plan, size_t group, const Route& route) {
+  double own = group_options(group).get_lr();
+  if (route.lr) {
+    const double first = first_lrs_[group];
+    if (first == 0) {
+      normball::throw_invalid("NormBall", "a rule gives '", route.name, "' the lr ", *route.lr,
+                              ", which follows its group's; that started at 0, so there is no ",
+                              "ratio to keep");
+    }
+    own *= *route.lr / first;
+  }
+  if (!std::isfinite(own)) {
+    normball::throw_invalid("NormBall", "the lr of '", route.name, "' must be finite, got ", own);
+  }
+  if (plan.method.constrained && own > 1) {
+    normball::throw_invalid("NormBall", "the lr of '", route.name,
+                            "' must be at most 1 where constrained, got ", own);
+  }
+  return own;
+}
+
+// Every member's lr as a factor of the largest of the groups', which is returned.
+double NormBall::set_lrs(Plan& plan) {
+  double lr = 0;
+  for (size_t g = 0; g < param_groups_.size(); ++g) {
+    const double own = group_options(g).get_lr();
+    if (!(std::isfinite(own) && own >= 0)) {
+      normball::throw_invalid("NormBall::step", "the lr of group ", g,
+                              " must be finite and not negative, got ", own);
+    }
+    lr = std::max(lr, own);
+  }
+  plan.for_each_member([&](Member& member) {
+    const double own = lr_of(plan, member.group, *member.route);
+    member.lr_factor = lr == 0 ? 1 : own / lr;
+  });
+  return lr;
+}
+
+// Pass one: every v_l and its pairing. Then one η. Pass two: the weights.
+void NormBall::combine(Plan& plan) {
+  auto& [pairings, norms, shares] = plan.joint;
+  pairings.clear();
+  norms.clear();
+  for (const auto& part : plan.parts) {
+    const StepReport& own = part->prepare();
+    if (own.skipped) return skip(plan, own);
+    pairings.push_back(own.pairing);
+    norms.push_back(own.direction_norm);
+  }
+  shares.resize(pairings.size());
+  const JointStep joint = join_parts(plan.method, pairings, norms, steps_, shares);
+  try {
+    if (!std::isfinite(joint.pairing)) {
+      normball::throw_invalid("NormBall::step", "it is not finite");
+    }
+    for (size_t p = 0; p < plan.parts.size(); ++p) plan.parts[p]->check(joint.eta * shares[p]);
+  } catch (const std::invalid_argument& error) {
+    if (whole().skip_nonfinite().value_or(false)) return skip(plan, plan.parts.front()->report());
+    throw NonFiniteError(normball::error_message("NormBall::step", "at s = ", joint.pairing, ": ",
+                                                 error.what(), "; nothing was changed"));
+  }
+  for (size_t p = 0; p < plan.parts.size(); ++p) plan.parts[p]->apply(joint.eta * shares[p]);
+  write_report(plan, joint);
+}
+
+void NormBall::write_report(const Plan& plan, const JointStep& joint) {
+  const StepReport& first = plan.parts.front()->report();
+  report_.step = first.step;
+  report_.lr = first.lr;
+  report_.gamma = first.gamma;
+  report_.pairing = joint.pairing;
+  report_.direction_norm = joint.direction_norm;
+  report_.wolfe_gap = joint.wolfe_gap;
+  report_.eta = joint.eta;
+  report_.clipped = joint.clipped;
+  report_.stalled = joint.stalled;
+  report_.skipped = false;
+  report_.nonfinite_layer.clear();
+  report_.layers.assign(plan.layer_count, {});
+  for (const auto& part : plan.parts) {
+    auto layer = part->report().layers.begin();
+    for (const auto& member : part->members()) {
+      for (size_t b = 0; b < member.route->blocks.size(); ++b) {
+        report_.layers[member.first_layer + b] = *layer++;
+      }
+    }
+  }
+}
+
+void NormBall::skip(Plan& plan, const StepReport& because) {
+  StepReport report;
+  report.step = steps_;
+  report.lr = because.lr;
+  report.gamma = because.gamma;
+  report.skipped = true;
+  report.nonfinite_layer = because.nonfinite_layer;
+  plan.abandon();
+  report_ = std::move(report);
+}
+
+// Once: a run that stands still would say it at every step.
+void NormBall::warn_of_a_stall(Plan& plan) {
+  if (!report_.stalled || warned_) return;
+  warned_ = true;
+  const auto worst = std::ranges::min_element(report_.layers, {}, &LayerReport::pairing);
+  const auto index = static_cast<size_t>(worst - report_.layers.begin());
+  TORCH_WARN("[NormBall::step] s = ", report_.pairing,
+             " is negative: weights lie outside of their ", "balls (above all '",
+             plan.routing.layers()[index].name, "'), and the constrained ",
+             "step has length 0. Nothing moves. Call scale_into_balls() once, start from ",
+             "initialize(), or give larger radii.");
+}
+
+}  // namespace normball::optim

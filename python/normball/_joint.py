@@ -1,0 +1,69 @@
+"""The joint step of all parts: each finds its directions, s and eta are of all of them together."""
+from __future__ import annotations
+
+import math
+from typing import Any, List, Mapping, MutableMapping, Optional, Sequence, Tuple, Union
+
+import torch
+
+from . import _core
+from ._core import NonFiniteError
+from ._fallback import FallbackPart
+from ._native import NativePart
+from ._report import LayerReport
+
+Part = Union[NativePart, FallbackPart]
+Gradients = Sequence[Sequence[Optional[torch.Tensor]]]  # of each part's entries
+
+
+def nonfinite_error(where: str, text: str, name: Optional[str]) -> NonFiniteError:
+    error = NonFiniteError(f"[{where}] {text}")
+    error.parameter = name  # type: ignore[attr-defined]
+    return error
+
+
+def first_nonfinite(parts: Sequence[Part], gradients: Gradients, state: Mapping[Any, Any],
+                    all_of_it: bool) -> Optional[str]:
+    """The first parameter whose gradient is not finite, or weights or momentum."""
+    for part, own in zip(parts, gradients):
+        for entry, gradient in zip(part.entries, own):
+            p = entry.parameter
+            tensors = [gradient, p, state.get(p, {}).get("momentum")] if all_of_it else [gradient]
+            if gradient is not None and not all(bool(torch.isfinite(t).all()) for t in tensors if t is not None):
+                return entry.route.name
+    return None
+
+
+def prepare(where: str, parts: Sequence[Part], method: _core.Method, gradients: Gradients, lrs: Sequence[Sequence[float]],
+            state: MutableMapping[Any, Any], k: int) -> _core.JointStep:
+    """s, eta and every part's share of it. On an error nothing has changed."""
+    # A part of the core checks its own gradients before it changes anything; several must be checked together.
+    if len(parts) > 1 or isinstance(parts[0], FallbackPart):
+        name = first_nonfinite(parts, gradients, state, all_of_it=False)
+        if name is not None:
+            raise nonfinite_error(where, f"the gradient of '{name}' has an entry that is not finite", name)
+    prepared = [part.prepare(own, own_lrs, state) for part, own, own_lrs in zip(parts, gradients, lrs)]
+    joint = method.join_parts([pairing for pairing, _ in prepared], [length for _, length in prepared], k)
+    if not math.isfinite(joint.pairing + joint.direction_norm):
+        name = next((row[0] for part in parts for row in part.layers() if not math.isfinite(row[1])), None)
+        raise nonfinite_error(where, f"s = {joint.pairing} is not finite: '{name or '?'}', its momentum or what its norm "
+                              f"answers are not, or they are too large", name)
+    try:
+        for part, share in zip(parts, joint.shares):
+            part.check(joint.eta * share)
+    except ValueError as error:
+        raise nonfinite_error(where, f"at s = {joint.pairing:.6g}: {error}", None) from None
+    return joint
+
+
+def layer_reports(parts: Sequence[Part], order: Mapping[str, int]) -> Tuple[LayerReport, ...]:
+    rows = [row for part in parts for row in part.layers()]
+    return tuple(LayerReport(*row) for row in sorted(rows, key=lambda row: order[row[0]]))
+
+
+def held_momenta(parts: Sequence[Part], gradients: Gradients,
+                 state: Mapping[Any, Any]) -> List[Tuple[str, torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """(name, parameter, momentum, gradient) of all that will be stepped and have a momentum."""
+    return [(entry.route.name, entry.parameter, state[entry.parameter]["momentum"], gradient)
+            for part, own in zip(parts, gradients) for entry, gradient in zip(part.entries, own)
+            if gradient is not None and "momentum" in state.get(entry.parameter, {})]

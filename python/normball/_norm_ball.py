@@ -1,0 +1,335 @@
+"""NormBall: parameter groups, what stays the same from step to step, and the step; normball.torch has the rest."""
+from __future__ import annotations
+
+import inspect
+import threading
+import warnings
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import nn
+
+from . import _core, _gate, _initialize, _joint, _options, _state
+from ._core import NonFiniteError
+from ._explain import explain_model
+from ._fallback import FallbackPart, check_solver
+from ._native import Entry, NativePart, is_native
+from ._report import StepReport
+from ._routing import entry_lr, module_groups, route_groups
+
+Params = Union[nn.Module, Iterable[torch.Tensor], Iterable[Tuple[str, torch.Tensor]], Iterable[Dict[str, Any]]]
+Rules = Mapping[str, Mapping[str, Any]]
+
+
+class NormBall(torch.optim.Optimizer):
+    """Any method of normball by name, as a PyTorch optimizer.
+
+    Args:
+        params: tensors, ``model.named_parameters()``, parameter groups, or a module. Names and modules let
+            ``norm="auto"`` see what a parameter is. Group keys: ``params``, ``lr``, ``norm``, ``role``, ``radius``,
+            ``split``, ``batch``, ``param_names``, ``kinds``, ``aliases``.
+        method: see ``method_names()``.
+        lr: gamma rho, the longest step relative to the balls. At most 1 where constrained. Not needed by ``"cg"`` and
+            ``"adaptive_sd"``, whose steps it scales.
+        alpha: weight of the newest gradient in the momentum, in (0, 1].
+        rho, beta, l0, l1: as the method needs them. What it does not use is an error.
+        short_step: of ``"clipped_scion"``: ``"plain"`` (the default), ``"norm"`` or ``"diameter"``; of ``"s3cg"``:
+            ``"norm"`` (the default) or ``"diameter"``.
+        norm: by name, ``"auto"`` chooses; see ``explain()``. Or an object of your own with ``lmo(d)``, a minimizer of
+            <d, x> over the unit ball, on tensors; where short steps or reports need them also ``norm(x)`` and
+            ``dual_norm(d)``. It is stepped in torch operations.
+        role: ``"input"``, ``"onehot"``, ``"hidden"``, ``"output"`` or ``"bias"`` instead of a norm.
+        radius: of the balls; without it ``radii`` by role, which are 1 unless given.
+        split: cuts matrices, each with a norm of its own: 3 (fused QKV), ``[768, 256, 256]`` rows, ``"columns(12)"``.
+        batch: number of leading dimensions that count matrices, such as experts.
+        rules: ``{"*.qkv.weight": {"split": 3}}``: what parameters get by the pattern of their names. Later rules win.
+        solver: how spectral norms that do not name a solver of their own find UV^T.
+        maximize: ascend instead. Costs a copy of each gradient.
+        nonfinite: ``"error"`` raises NonFiniteError on NaN or infinity in a gradient, ``"skip"`` skips the step.
+            Weights and momentum stay as they were either way.
+        threads: 0 takes that of ``normball.set_num_threads``, or else torch's. Results do not depend on it.
+        overwrite_gradients: lets gradients hold the directions afterwards, which saves a buffer for spectral layers.
+        layer_reports: fills ``report.layers``.
+        backend: ``"torch"`` uses torch operations for everything.
+
+    ``report`` tells what the last step did. A parameter without a gradient takes no part in a step.
+    """
+
+    report: Optional[StepReport]
+    _current: _core.Method
+
+    def __init__(self, params: Params, method: str, lr: Optional[float] = None, *, alpha: float = 1.0,
+                 rho: Optional[float] = None, beta: Optional[float] = None, l0: Optional[float] = None,
+                 l1: Optional[float] = None, short_step: Optional[str] = None, norm: Any = "auto",
+                 role: Optional[str] = None, radius: Optional[float] = None,
+                 split: Union[None, int, str, Sequence[int]] = None, batch: Optional[int] = None,
+                 rules: Optional[Rules] = None, radii: Optional[Mapping[str, float]] = None, solver: str = "exact",
+                 maximize: bool = False, nonfinite: str = "error", threads: int = 0,
+                 overwrite_gradients: bool = False, layer_reports: bool = False, backend: str = "auto",
+                 **unknown: Any) -> None:
+        where = type(self).__name__
+        _options.check_keywords(where, unknown, _KEYWORDS)
+        _gate.check_construction(where)
+        if lr is None:
+            if method in _core.method_names() and method not in ("cg", "adaptive_sd"):
+                raise ValueError(f"[{where}] the method '{method}' needs lr")
+            lr = 1.0
+        self._execution: Dict[str, Any] = {"threads": threads, "overwrite_gradients": overwrite_gradients,
+                                           "layer_reports": layer_reports, "backend": backend}
+        _options.check_execution(where, **self._execution)
+        self._forget()
+        defaults = dict(method=method, lr=lr, alpha=alpha, rho=rho, beta=beta, l0=l0, l1=l1, short_step=short_step,
+                        norm=norm, role=role, radius=radius, split=split, batch=batch,
+                        rules={} if rules is None else rules, radii={} if radii is None else radii, solver=solver,
+                        maximize=maximize, nonfinite=nonfinite, step=0)
+        _options.check_lr(where, _options.check_shared(where, defaults), defaults, 0)
+        defaults.update(rules={pattern: dict(then) for pattern, then in defaults["rules"].items()},
+                        radii=dict(defaults["radii"]))
+        self._complete = False
+        super().__init__(self._groups_of(params), defaults)
+        self._complete = True
+        self._check_entries()
+
+    def _groups_of(self, params: Params) -> Any:
+        if not isinstance(params, nn.Module):
+            return _options.as_groups(params)
+        groups = module_groups(type(self).__name__, params)
+        if not groups[0]["params"]:
+            raise ValueError(f"[{type(self).__name__}] the module {type(params).__name__} has no parameters")
+        return groups
+
+    def _forget(self) -> None:
+        """Drops what follows from the groups and the state; the next step makes it again."""
+        self._parts: List[Union[NativePart, FallbackPart]] = []
+        self._described: Dict[int, Any] = {}
+        self._snapshot: Any = None
+        self._numbers: Any = None
+        self._apart: Any = None
+        self._warned = False
+        self._lock = getattr(self, "_lock", None) or threading.RLock()
+        self.report = None
+
+    def __getstate__(self) -> Dict[str, Any]:
+        state = super().__getstate__()
+        state["_execution"] = self._execution
+        state["_complete"] = True
+        return state
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        super().__setstate__(state)
+        _state.upgrade(self.param_groups, self.__dict__.pop("_first_lrs", ()))
+        _state.unwrap(self.state)
+        self._forget()
+
+    def add_param_group(self, param_group: Dict[str, Any]) -> None:
+        """Adds a group; on an error the optimizer is as before."""
+        where = type(self).__name__
+        index = len(self.param_groups)
+        group = _options.normalized_group(where, param_group, index)
+        for key in _options.SHARED:
+            if key in group and index > 0 and group[key] == self.param_groups[0][key]:
+                continue
+            if key in group and group[key] != self.defaults[key]:
+                raise ValueError(f"[{where}] {key} belongs to the whole optimizer, since one step has one s; group "
+                                 f"{index} must not set it to {group[key]!r}")
+        if index > 0:  # schedules may have moved on
+            group.update({key: self.param_groups[0][key] for key in _options.SHARED})
+        named = _options.name_all([*self.param_groups, group])
+        try:
+            super().add_param_group(group)
+            added = self.param_groups[index]
+            lr = _options.check_lr(where, self._method(), added, index)
+            added.setdefault("first_lr", lr)  # rules with an lr are relative to it
+            _options.assignment(where, f"group {index}", added)
+            if self._complete:
+                self._check_entries()
+        except Exception:
+            del self.param_groups[index:]
+            for other in named:
+                del other["param_names"]
+            raise
+
+    def _method(self) -> _core.Method:
+        return _options.make_method(type(self).__name__, self.param_groups[0])
+
+    def _routing(self, grad_clip: float = 0.0) -> _core.Routing:
+        return route_groups(type(self).__name__, self._method(), self.param_groups, grad_clip)
+
+    def explain(self, model: Optional[nn.Module] = None, grad_clip: float = 0.0) -> str:
+        """A table of all parameters: shape, norm, radius and why, then warnings. It is what step() uses.
+
+        With the model, parameters also have its names, and those that no group has are shown; give the model to the
+        constructor to let it choose norms. ``grad_clip`` is the norm to which you clip gradients yourself, if you do.
+        """
+        _options.check_complete(type(self).__name__, self.param_groups)
+        routing = self._routing(_options.number(f"{type(self).__name__}.explain", "grad_clip", grad_clip))
+        if model is None:
+            return routing.explain()
+        return explain_model(type(self).__name__, routing, self.param_groups, model)
+
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        """Loads what state_dict() gave: momentum, options and the count of steps. On an error nothing changes."""
+        with self._lock:
+            _state.load(self, state_dict, super().load_state_dict)
+
+    def _take_snapshot(self) -> List[Any]:
+        """All that routes and buffers depend on."""
+        kept = [key for key in _options.SHARED if key != "step" and key not in _options.NUMBERS]
+        kept += [key for key in _options.OWN + _options.DESCRIBING + (_options.ALIASES,) if key != "lr"]
+        return [self._threads()] + [
+            ([_options.frozen(group.get(key)) for key in kept],
+             [(id(p), p.dtype, p.device, p.shape, p.stride(), p.requires_grad, p.data_ptr()) for p in group["params"]])
+            for group in self.param_groups]
+
+    def _threads(self) -> int:
+        """Of the core: what this optimizer says, else normball.set_num_threads(), else torch.
+
+        Not OpenMP's own number: torch may bring a runtime that is not the core's.
+        """
+        return self._execution["threads"] or _core.chosen_threads() or min(torch.get_num_threads(), _core.MOST_THREADS)
+
+    def _refresh(self) -> _core.Method:
+        """The method as the groups have it now; makes the parts again if that or a tensor's form has changed."""
+        _options.check_complete(type(self).__name__, self.param_groups)
+        snapshot = self._take_snapshot()
+        numbers = [[_options.frozen(group[key]) for key in _options.NUMBERS] for group in self.param_groups]
+        if snapshot == self._snapshot and numbers == self._numbers:
+            return self._current
+        method = _options.check_groups(type(self).__name__, self.param_groups)
+        if snapshot != self._snapshot:
+            self._make_parts(method)
+            self._snapshot = snapshot
+        for part in self._parts:
+            part.set_method(method)
+        self._current, self._numbers = method, numbers
+        return method
+
+    def _entries(self) -> List[Entry]:
+        """The parameters that are stepped, each once."""
+        where = type(self).__name__
+        owners = [(p, index) for index, group in enumerate(self.param_groups) for p in group["params"]]
+        names = [name for own in _options.names_of(where, self.param_groups) for name in own]
+        for (parameter, _), name in zip(owners, names):
+            _gate.check_parameter(where, name, parameter)
+            _gate.check_memory(where, name, parameter)
+        _gate.check_parameters_apart(where, [(name, parameter) for (parameter, _), name in zip(owners, names)])
+        routes = self._routing().routes
+        # A route without blocks is tied to an earlier one.
+        return [Entry(parameter, route, index) for (parameter, index), route in zip(owners, routes) if route.blocks]
+
+    def _in_core(self, entry: Entry) -> bool:
+        return self._execution["backend"] == "auto" and is_native(entry.parameter, entry.route)
+
+    def _check_entries(self) -> List[Entry]:
+        """The parameters that are stepped, after the checks of what only their routes tell."""
+        where, method = type(self).__name__, self._method()
+        lrs = [_options.check_lr(where, method, group, index) for index, group in enumerate(self.param_groups)]
+        entries = self._entries()
+        for entry in entries:
+            self._lr(entry, method, lrs)
+            if not self._in_core(entry):
+                check_solver(where, entry)
+        return entries
+
+    def _make_parts(self, method: _core.Method) -> None:
+        """Hands each parameter to the core or to torch operations."""
+        native: Dict[torch.dtype, List[Entry]] = {}
+        fallback: List[Entry] = []
+        entries = self._check_entries()
+        described = _options.described(self.param_groups)
+        _options.check_order(type(self).__name__, self._described, described)
+        for entry in entries:
+            if self._in_core(entry):
+                native.setdefault(entry.parameter.dtype, []).append(entry)
+            else:
+                fallback.append(entry)
+        reports = self._execution["layer_reports"]
+        # Torch operations first: they can fail, a user's norm above all, and change nothing before apply().
+        self._parts = [FallbackPart(method, fallback, reports)] if fallback else []
+        undoable = len(self._parts) + len(native) > 1  # after one part's directions another's may fail
+        self._parts += [NativePart(method, own, self._threads(), self._execution["overwrite_gradients"], reports, undoable)
+                        for own in native.values()]
+        self._described = described
+        self._order = {block.name: i for i, block in enumerate(b for entry in entries for b in entry.route.blocks)}
+
+    def _gradient(self, entry: Entry) -> Optional[torch.Tensor]:
+        """What the step may read, after the checks that it and the momentum fit their parameter."""
+        where, name = type(self).__name__, entry.route.name
+        gradient = _gate.checked_gradient(where, name, entry.parameter)
+        _gate.check_state(where, name, entry.parameter, self.state.get(entry.parameter, {}))
+        return gradient.neg() if gradient is not None and self.param_groups[0]["maximize"] else gradient
+
+    @torch.no_grad()
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
+        """One step. The closure, if given, reevaluates the model; its loss is returned. Threads take their turns."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        with self._lock:
+            self._step()
+        return loss
+
+    def _step(self) -> None:
+        method = self._refresh()
+        lrs = [_options.check_lr(type(self).__name__, method, group, index)
+               for index, group in enumerate(self.param_groups)]
+        gradients = [[self._gradient(entry) for entry in part.entries] for part in self._parts]
+        if all(gradient is None for own in gradients for gradient in own):
+            return
+        self._check_apart(gradients)
+        k = _options.checked_step(type(self).__name__, self.param_groups[0]["step"])
+        gamma = max(lrs) / method.rho
+        try:
+            own_lrs = [[self._lr(entry, method, lrs) for entry in part.entries] for part in self._parts]
+            joint = _joint.prepare(type(self).__name__, self._parts, method, gradients, own_lrs, self.state, k)
+            for part, share in zip(self._parts, joint.shares):
+                part.apply(joint.eta * share)
+        except NonFiniteError as error:
+            self._abandon()
+            name = getattr(error, "parameter", None) or _joint.first_nonfinite(self._parts, gradients, self.state,
+                                                                               all_of_it=True)
+            error.parameter = name  # type: ignore[attr-defined]
+            if self.param_groups[0]["nonfinite"] == "error":
+                raise
+            self.report = StepReport(k, 0.0, 0.0, gamma, max(lrs), False, True, name)
+            return
+        except BaseException:
+            self._abandon()
+            raise
+        layers = _joint.layer_reports(self._parts, self._order) if self._execution["layer_reports"] else ()
+        self.report = StepReport(k, joint.pairing, joint.eta, gamma, max(lrs), joint.clipped, layers=layers,
+                                 stalled=joint.stalled)
+        for group in self.param_groups:
+            group["step"] = k + 1
+        if joint.stalled and not self._warned:
+            self._warned = True
+            size = _initialize.product_norm(self._entries())
+            if size > 1 + 1e-3:
+                warnings.warn(f"[{type(self).__name__}] the weights are {size:.3g} times as large as their balls and s = "
+                              f"{joint.pairing:.3g} < 0, so this step and those to come are 0; use normball.torch.scale_into_balls_"
+                              f"(optimizer), initialize_, or larger radii", stacklevel=3)
+
+    def _check_apart(self, gradients: _joint.Gradients) -> None:
+        """Momenta on memory of their own; looked at anew where one was replaced."""
+        held = _joint.held_momenta(self._parts, gradients, self.state)
+        for name, parameter, momentum, gradient in held:
+            if parameter.numel() > 0 and momentum.data_ptr() == gradient.data_ptr():
+                raise ValueError(f"[{type(self).__name__}] the momentum of '{name}' is its gradient's memory; give "
+                                 f"optimizer.state[p]['momentum'] a .clone()")
+        addresses = [(momentum.data_ptr(), parameter.data_ptr()) for _, parameter, momentum, _ in held]
+        if addresses != self._apart:
+            _gate.check_apart(type(self).__name__, [(name, p, momentum) for name, p, momentum, _ in held])
+            self._apart = addresses
+
+    def _lr(self, entry: Entry, method: _core.Method, lrs: Sequence[float]) -> float:
+        first = float(self.param_groups[entry.group]["first_lr"])
+        return entry_lr(type(self).__name__, method, entry.route, lrs[entry.group], first)
+
+    def _abandon(self) -> None:
+        for part in self._parts:
+            part.abandon()
+
+
+_KEYWORDS = [name for name, each in inspect.signature(NormBall.__init__).parameters.items()
+             if each.kind is inspect.Parameter.KEYWORD_ONLY]

@@ -1,0 +1,93 @@
+#include "trainer/optim/norm_ball_optimizer.h"
+
+#include "trainer/config/config_method.h"
+#include "trainer/config/config_use.h"
+#include "trainer/optim/routing.h"
+
+namespace normball::trainer::optim {
+namespace {
+
+using normball::optim::NormBallOptions;
+
+// The numbers that the method takes, but the lr.
+NormBallOptions numbers_of(const config::Config& config) {
+  const auto& given = config.optimizer;
+  NormBallOptions options;
+  const auto takes = [&](const char* key) { return config::has_effect(key, config); };
+  if (takes("optimizer.alpha")) options.alpha(given.alpha);
+  if (takes("optimizer.rho")) options.rho(given.rho);
+  if (takes("optimizer.beta")) options.beta(given.beta);
+  if (takes("optimizer.l0")) options.l0(given.l0);
+  if (takes("optimizer.l1")) options.l1(given.l1);
+  // "plain" is the default, and to s3cg, which has none, means "norm".
+  if (takes("optimizer.short_step") && given.short_step != "plain") {
+    options.short_step(given.short_step);
+  }
+  return options;
+}
+
+std::vector<torch::optim::OptimizerParamGroup> groups_of(
+    const std::vector<models::ModelParameter>& parameters) {
+  std::vector<torch::Tensor> tensors;
+  NormBallOptions options;
+  for (const auto& parameter : parameters) {
+    tensors.push_back(parameter.tensor);
+    options.names().push_back(parameter.name);
+    options.kinds().push_back(to_string(parameter.kind));
+  }
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  groups.emplace_back(std::move(tensors), std::make_unique<NormBallOptions>(std::move(options)));
+  return groups;
+}
+
+// How the model's parameters are routed, and how a step is carried out.
+NormBallOptions with_routing(NormBallOptions options, const config::Config& config,
+                             const std::vector<models::ModelParameter>& parameters) {
+  RoutingOptions routing = routing_options(config, parameters);
+  options.rules(std::move(routing.rules)).norms(std::move(routing.norms)).radii(routing.radii);
+  if (config::has_effect("optimizer.solver", config)) options.solver(config.optimizer.solver);
+  return options.threads(config.run.threads).overwrite_gradients(true);
+}
+
+}  // namespace
+
+NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::int64_t steps,
+                                     const std::vector<models::ModelParameter>& parameters)
+    : NormBallOptimizer(config, config.optimizer.method, numbers_of(config),
+                        config::core_method(config, steps).lr, parameters) {}
+
+NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::string_view method,
+                                     NormBallOptions options, Schedule lr,
+                                     const std::vector<models::ModelParameter>& parameters)
+    : lr_(lr),
+      optimizer_(groups_of(parameters), method,
+                 with_routing(options.lr(lr.value), config, parameters)),
+      constrained_(optimizer_.method().constrained) {}
+
+StepOutcome NormBallOptimizer::step() {
+  StepOutcome outcome{.lr = lr_.at(optimizer_.steps_taken())};
+  optimizer_.param_groups()[0].options().set_lr(outcome.lr);
+  try {
+    optimizer_.step();
+  } catch (const NonFiniteError& error) {
+    if (error.layer().empty()) throw;  // no gradient is to blame
+    outcome.nonfinite = error.layer();
+    return outcome;
+  }
+  const StepReport& report = optimizer_.report();
+  outcome.pairing = report.pairing;
+  outcome.eta = report.eta;
+  outcome.clipped = report.clipped;
+  if (constrained_) outcome.gap = report.wolfe_gap;
+  return outcome;
+}
+
+std::vector<NamedTensor> NormBallOptimizer::state() {
+  std::vector<NamedTensor> tensors;
+  for (auto& [name, tensor] : optimizer_.layer_state()) {
+    tensors.push_back({std::move(name), std::move(tensor)});
+  }
+  return tensors;
+}
+
+}  // namespace normball::trainer::optim

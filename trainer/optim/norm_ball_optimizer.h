@@ -1,0 +1,32 @@
+// Every method of the library on a model's tensors: the optimizer that LibTorch programs get, with
+// the configuration's routing and schedule.
+#pragma once
+
+#include "normball_torch/norm_ball.h"
+#include "trainer/optim/training_optimizer.h"
+
+namespace normball::trainer::optim {
+
+class NormBallOptimizer final : public TrainingOptimizer {
+ public:
+  // The method that the configuration names.
+  NormBallOptimizer(const config::Config& config, std::int64_t steps,
+                    const std::vector<models::ModelParameter>& parameters);
+  // Another, with the configuration's norms and radii. The options have its numbers but the lr.
+  NormBallOptimizer(const config::Config& config, std::string_view method,
+                    normball::optim::NormBallOptions options, Schedule lr,
+                    const std::vector<models::ModelParameter>& parameters);
+
+  StepOutcome step() override;
+  std::int64_t steps_taken() const override { return optimizer_.steps_taken(); }
+  std::vector<NamedTensor> state() override;
+  void set_steps_taken(std::int64_t steps) override { optimizer_.set_steps_taken(steps); }
+  std::string explain() override { return optimizer_.explain(); }
+
+ private:
+  Schedule lr_;
+  normball::optim::NormBall optimizer_;
+  bool constrained_;
+};
+
+}  // namespace normball::trainer::optim
