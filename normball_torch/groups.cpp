@@ -10,6 +10,7 @@
 namespace normball::optim {
 namespace {
 
+using ::torch::Tensor;
 using ::torch::optim::OptimizerParamGroup;
 
 constexpr std::string_view where = "NormBall";
