@@ -12,15 +12,24 @@ run_preset() {
   ctest --preset "$1" -j "$(nproc)"
 }
 
+# Every version of a linter finds other things; the code follows those of Debian 12.
+linters=14
+has_linter() {
+  case "$("$1" --version)" in
+    *"version $linters."*) ;;
+    *) echo "== $1: left out, since this is not version $linters" && return 1 ;;
+  esac
+}
+
 if [ $# -gt 0 ]; then
   scripts/setup run build test
   for preset in "$@"; do run_preset "$preset"; done
   exit
 fi
 scripts/setup
-scripts/check-format
+if has_linter clang-format; then scripts/check-format; fi
 run_preset develop
 run_preset asan-ubsan
 run_preset tsan
-cmake --build build/develop --target tidy
+if has_linter clang-tidy; then cmake --build build/develop --target tidy; fi
 echo "all tests passed"

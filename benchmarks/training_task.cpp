@@ -8,10 +8,10 @@
 namespace normball::benchmarks {
 namespace {
 
-using trainer::Batch;
+using trainer::models::Batch;
 
 struct Case {
-  trainer::ModelConfig model;
+  trainer::models::ModelConfig model;
   std::function<Batch()> next_batch;
   double hidden_radius, outer_radius;
 };
@@ -25,7 +25,7 @@ Case gpt_case(std::int64_t vocabulary, std::int64_t batch) {
   };
   return {
       .model =
-          trainer::GptConfig{
+          trainer::models::GptConfig{
               .vocabulary = vocabulary, .layers = 6, .heads = 3, .width = 384, .context = context},
       .next_batch =
           [=] {
@@ -37,7 +37,7 @@ Case gpt_case(std::int64_t vocabulary, std::int64_t batch) {
 
 Case cnn_case() {
   constexpr std::int64_t batch = 500;
-  return {.model = trainer::CnnConfig{.width = 0.25},
+  return {.model = trainer::models::CnnConfig{.width = 0.25},
           .next_batch =
               [] {
                 return Batch{torch::randn({batch, 3, 32, 32}),
@@ -64,20 +64,20 @@ const std::vector<std::string_view>& TrainingTask::cases() {
 TrainingTask::TrainingTask(std::string_view name, int threads, const std::string& solver) {
   const Case chosen = case_named(name);
   next_batch_ = chosen.next_batch;
-  model_ = trainer::make_model(chosen.model);
+  model_ = trainer::models::make_model(chosen.model);
   Random random(0);
   model_->initialize(random);
   const auto batch = next_batch_();
   model_->prepare(batch.inputs);
   flops_ = static_cast<double>(batch.targets.numel()) * model_->training_flops();
-  run::Config config;
+  trainer::config::Config config;
   config.run.threads = threads;
   config.optimizer.lr = 1e-4;
   config.optimizer.rho = 100;
   config.optimizer.solver = solver;
   config.norm.hidden_radius = chosen.hidden_radius;
   config.norm.output_radius = config.norm.embedding_radius = chosen.outer_radius;
-  optimizer_ = trainer::make_optimizer(config, *model_, 1000);
+  optimizer_ = trainer::optim::make_optimizer(config, *model_, 1000);
   constexpr int warm_up = 5;  // until the momentum averages over several batches
   for (int i = 0; i < warm_up; ++i) run();
 }

@@ -27,9 +27,9 @@ class TrainingTask {
   double flops() const { return flops_; }
 
  private:
-  std::unique_ptr<trainer::Model> model_;
-  std::unique_ptr<trainer::TrainingOptimizer> optimizer_;
-  std::function<trainer::Batch()> next_batch_;
+  std::unique_ptr<trainer::models::Model> model_;
+  std::unique_ptr<trainer::optim::TrainingOptimizer> optimizer_;
+  std::function<trainer::models::Batch()> next_batch_;
   double flops_ = 0;
 };
 

@@ -63,8 +63,8 @@ class Side {
 // The answers to one side's requests: seconds of a step, peak bytes; then seconds and flops of the
 // passes, which the other side need not tell.
 void serve(const Options& options) {
-  trainer::use_threads(options.threads);
-  trainer::keep_tensor_memory();
+  trainer::train::use_threads(options.threads);
+  trainer::runtime::keep_tensor_memory();
   TrainingTask task(options.requests, options.threads, options.solver);
   for (std::string line; std::getline(std::cin, line);) {
     const auto [passes, optimizer] = task.run();

@@ -101,7 +101,7 @@ int run_command_line(CLI::App& app, int argc, char** argv) {
     return error.get_exit_code();
   } catch (const CLI::ParseError& error) {
     return wrong_command_line(app, error);
-  } catch (const run::SettingError& error) {
+  } catch (const trainer::config::SettingError& error) {
     return failed(error.what(), 2);
   } catch (const std::filesystem::filesystem_error& error) {
     return failed(plain_text(error));

@@ -24,23 +24,23 @@ struct Options {
 };
 
 void list_presets() {
-  if (run::presets().empty()) {
+  if (trainer::config::presets().empty()) {
     throw std::runtime_error(
         "[config] no presets are installed; NORMBALL_CONFIGS can name a directory with them");
   }
   Table table({"preset", "what it is"});
-  for (const auto& preset : run::presets()) table.add({preset.name, preset.summary});
+  for (const auto& preset : trainer::config::presets()) table.add({preset.name, preset.summary});
   table.print(std::cout, Table::Align::Left);
 }
 
 void list_keys() {
-  const run::Config defaults;
+  const trainer::config::Config defaults;
   Table table({"key", "type", "default", "allowed", "used by", "meaning"});
-  for (const auto& key : run::config_keys()) {
+  for (const auto& key : trainer::config::config_keys()) {
     // The list of methods would make the table too wide.
     const std::string allowed = key.choices.size() > 6 ? "see --markdown" : key.allowed();
-    const std::string use = run::use_of(key).text();
-    table.add({key.full_name(), key.type(), run::value_text(key, defaults), allowed,
+    const std::string use = trainer::config::use_of(key).text();
+    table.add({key.full_name(), key.type(), trainer::config::value_text(key, defaults), allowed,
                use.size() > 60 ? "see --markdown" : use, std::string(key.help)});
   }
   table.print(std::cout, Table::Align::Left);
@@ -66,11 +66,11 @@ void run_config(const Options& options) {
   require_one_task(options);
   if (options.list) return list_presets();
   if (options.keys && options.markdown) {
-    std::cout << run::keys_as_markdown();
+    std::cout << trainer::config::keys_as_markdown();
   } else if (options.keys) {
     list_keys();
   } else if (!options.show.empty()) {
-    std::cout << run::to_toml(load_with_warnings(options.show, options.settings));
+    std::cout << trainer::config::to_toml(load_with_warnings(options.show, options.settings));
   } else {
     load_with_warnings(options.check, options.settings);
     std::cout << options.check

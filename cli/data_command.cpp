@@ -22,7 +22,7 @@
 namespace normball::cli {
 namespace {
 
-using namespace data;
+using namespace trainer::data;
 
 struct Options {
   PrepareOptions prepare;
@@ -48,7 +48,9 @@ class Progress {
     }
     std::string bar;
     for (int i = 0; i < 30; ++i) bar += i < percent * 30 / 100 ? "█" : "░";
-    std::cerr << "\r\x1b[K" << run::cut_to_width(bar + "  " + text, run::terminal_columns() - 1)
+    std::cerr << "\r\x1b[K"
+              << trainer::runtime::cut_to_width(bar + "  " + text,
+                                                trainer::runtime::terminal_columns() - 1)
               << (done == all ? "\n" : "") << std::flush;
   }
 
@@ -58,14 +60,14 @@ class Progress {
   }
 
  private:
-  bool terminal_ = run::can_redraw(STDERR_FILENO);
+  bool terminal_ = trainer::runtime::can_redraw(STDERR_FILENO);
   int shown_ = -1;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 void run_prepare(const Options& options) {
-  const run::StopSignals signals;
-  const run::StopWish stop;
+  const trainer::runtime::StopSignals signals;
+  const trainer::runtime::StopWish stop;
   Progress progress;
   const ShardDescription result = prepare(options.prepare, [&](auto done, auto all) {
     if (stop.requested()) throw std::runtime_error("[prepare] interrupted; nothing was written");

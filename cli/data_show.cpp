@@ -16,14 +16,14 @@
 namespace normball::cli {
 namespace {
 
-using namespace data;
+using namespace trainer::data;
 
 constexpr std::int64_t excerpt_tokens = 160;
 
 // In one line, where new lines show as a sign.
 std::string printable(std::string_view text, std::string_view new_line = "⏎") {
   std::string out;
-  for (const char c : run::printable(text)) {
+  for (const char c : trainer::runtime::printable(text)) {
     if (c == '\n') {
       out += new_line;
     } else {
@@ -66,7 +66,7 @@ void show_images(const ImageData& data) {
     std::cout << (i > 0 ? ", " : " ") << label;
     if (!data.class_names.empty()) std::cout << " (" << data.class_names[label] << ')';
   }
-  std::cout << "\n\n" << draw_images(data.train, first, run::shows_colors());
+  std::cout << "\n\n" << draw_images(data.train, first, trainer::runtime::shows_colors());
 }
 
 void show_idx(const std::string& path) {
@@ -77,7 +77,7 @@ void show_idx(const std::string& path) {
     std::cout << "\nThe first images:\n\n";
     std::vector<std::int64_t> first;
     for (std::int64_t i = 0; i < std::min<std::int64_t>(3, images.count); ++i) first.push_back(i);
-    std::cout << draw_images(images, first, run::shows_colors());
+    std::cout << draw_images(images, first, trainer::runtime::shows_colors());
     return;
   }
   std::cout << "The first elements:";

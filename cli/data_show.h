@@ -17,8 +17,8 @@ struct TokenView {
 };
 
 // Opens shards or a text and checks them.
-data::TokenDataset load_tokens(const std::string& path, data::DatasetKind kind,
-                               const TokenView& view);
+trainer::data::TokenDataset load_tokens(const std::string& path, trainer::data::DatasetKind kind,
+                                        const TokenView& view);
 
 void show_data(const std::string& path, const TokenView& view);
 

@@ -70,10 +70,10 @@ Job job_of(const Cell& cell, const Options& options) {
 
 DemoRun read_cell(const Cell& cell, const fs::path& into) {
   const fs::path directory = into / cell.name();
-  const auto config = run::load_config((directory / "config.toml").string());
+  const auto config = trainer::config::load_config((directory / "config.toml").string());
   const double smallest = smallest_loss(config.train.label_smoothing, 10);
   DemoRun result{.clipped = cell.clipped, .lr = cell.lr, .seed = cell.seed};
-  for (const auto& line : run::read_metrics(directory / "metrics.jsonl").lines) {
+  for (const auto& line : trainer::run::read_metrics(directory / "metrics.jsonl").lines) {
     if (const auto loss = line.number("loss")) result.excess.push_back(*loss - smallest);
     if (const auto s = line.number("dual_norm")) {
       result.last_step = cell.clipped ? std::min(1.0, *s / config.optimizer.rho.value()) : 1;
@@ -88,7 +88,7 @@ void require_no_longer_runs(const std::vector<Cell>& cells, const Options& optio
   for (const auto& cell : cells) {
     const fs::path run = fs::path(options.into) / cell.name();
     if (!fs::exists(run / "metrics.jsonl")) continue;
-    const auto lines = run::read_metrics(run / "metrics.jsonl").lines;
+    const auto lines = trainer::run::read_metrics(run / "metrics.jsonl").lines;
     if (lines.empty() || lines.back().step <= options.steps) continue;
     throw CLI::ValidationError(
         "--steps", detail::message("demo", run.string(), " has taken ", lines.back().step,
@@ -103,7 +103,7 @@ void train_cells(const std::vector<Cell>& cells, const Options& options) {
 
   std::vector<Job> jobs;
   for (const auto& cell : cells) jobs.push_back(job_of(cell, options));
-  const bool terminal = run::can_redraw(STDERR_FILENO);
+  const bool terminal = trainer::runtime::can_redraw(STDERR_FILENO);
   const auto begin = std::chrono::steady_clock::now();
   size_t ended = 0;
   std::string failed;
@@ -113,8 +113,8 @@ void train_cells(const std::vector<Cell>& cells, const Options& options) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
     const double each = spent.count() / static_cast<double>(ended);
     std::cerr << (terminal ? "\r" : "") << ended << " of " << jobs.size() << " runs, "
-              << run::duration_text(each * static_cast<double>(jobs.size() - ended)) << " left  "
-              << (terminal && ended < jobs.size() ? "" : "\n") << std::flush;
+              << trainer::runtime::duration_text(each * static_cast<double>(jobs.size() - ended))
+              << " left  " << (terminal && ended < jobs.size() ? "" : "\n") << std::flush;
     return failed.empty();
   };
   run_side_by_side(jobs, options.jobs > 0 ? options.jobs : cores, note_end);
@@ -132,17 +132,18 @@ void demonstrate(const Options& options) {
             << options.seeds << (options.seeds == 1 ? " seed" : " seeds") << ". Into "
             << into.string() << "/.\n\n"
             << std::flush;
-  run::make_directories(run::FileSystem::real(), into);
+  trainer::files::make_directories(trainer::files::FileSystem::real(), into);
   train_cells(cells, options);
 
   std::vector<DemoRun> runs;
   for (const auto& cell : cells) runs.push_back(read_cell(cell, into));
   const auto figure = demo_figure(runs);
   const fs::path picture = into / "demo.svg";
-  run::write_file_atomically(run::FileSystem::real(), picture, plot::to_svg(figure));
+  trainer::files::write_file_atomically(trainer::files::FileSystem::real(), picture,
+                                        plot::to_svg(figure));
   if (isatty(STDOUT_FILENO) != 0) {
-    const int columns = std::min(100, run::terminal_columns());
-    std::cout << '\n' << plot::to_terminal(figure, columns, 20, run::shows_colors());
+    const int columns = std::min(100, trainer::runtime::terminal_columns());
+    std::cout << '\n' << plot::to_terminal(figure, columns, 20, trainer::runtime::shows_colors());
   }
   std::cout
       << "\nExcess loss: how far the loss is above the smallest possible one in the last tenth of "

@@ -13,10 +13,10 @@ namespace {
 constexpr int column = 30, widest = 100;
 
 std::string entry(const std::string& name, const std::string& description) {
-  const int width = std::min(run::output_columns(), widest) - column;
+  const int width = std::min(trainer::runtime::output_columns(), widest) - column;
   std::string text = "  " + name;
   // A long name has a line of its own.
-  const auto used = static_cast<size_t>(run::display_width(text));
+  const auto used = static_cast<size_t>(trainer::runtime::display_width(text));
   if (used >= column) text += '\n';
   text.append(used < column ? column - used : column, ' ');
   const auto lines = wrap(description, std::max(width, 20));

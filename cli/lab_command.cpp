@@ -58,7 +58,8 @@ void list() {
 // A line that is rewritten on a terminal; every tenth job as a line elsewhere.
 class Progress {
  public:
-  explicit Progress(size_t jobs) : jobs_(jobs), terminal_(run::can_redraw(STDERR_FILENO)) {}
+  explicit Progress(size_t jobs)
+      : jobs_(jobs), terminal_(trainer::runtime::can_redraw(STDERR_FILENO)) {}
 
   void operator()(size_t done, const Job& job) const {
     const std::string count = std::to_string(done) + "/" + std::to_string(jobs_);
@@ -70,7 +71,9 @@ class Progress {
       std::string bar;
       for (size_t i = 0; i < width; ++i) bar += i < full ? "█" : "░";
       const std::string line = bar + ' ' + count + "  " + what;
-      std::cerr << "\r\x1b[K" << run::cut_to_width(line, run::terminal_columns() - 1) << std::flush;
+      std::cerr << "\r\x1b[K"
+                << trainer::runtime::cut_to_width(line, trainer::runtime::terminal_columns() - 1)
+                << std::flush;
       if (done == jobs_) std::cerr << "\r\x1b[K" << std::flush;
     } else if (done % 50 == 0 || done == jobs_) {
       std::cerr << count << ' ' << what << '\n';
@@ -132,9 +135,10 @@ void draw(const Options& options) {
       named_by_user([&] { return make_problem(options.problem, make_space(options.norm)); });
   OutputFile svg("lab", options.svg_file);
   const Picture picture = named_by_user([&] { return race(*problem, options.steps); });
-  const int columns = std::clamp(run::output_columns() - 16, 20, 84);  // beside the axis
+  const int columns =
+      std::clamp(trainer::runtime::output_columns() - 16, 20, 84);  // beside the axis
   std::cout << picture.text << '\n'
-            << to_terminal(picture.figure, columns, 20, run::shows_colors());
+            << to_terminal(picture.figure, columns, 20, trainer::runtime::shows_colors());
   write(svg, options.svg_file, to_svg(picture.figure));
 }
 

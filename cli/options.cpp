@@ -22,20 +22,21 @@ void require_not_set(const std::vector<std::string>& settings, std::string_view 
                      std::string_view option) {
   for (const auto& setting : settings) {
     if (std::string_view(setting).substr(0, setting.find('=')) != key) continue;
-    throw CLI::ValidationError(std::string(option) + " and --set " + run::one_line(setting) +
+    throw CLI::ValidationError(std::string(option) + " and --set " +
+                               trainer::runtime::one_line(setting) +
                                " give the same; leave one out");
   }
 }
 
-run::Config load_with_warnings(const std::string& name_or_file,
-                               const std::vector<std::string>& settings) {
+trainer::config::Config load_with_warnings(const std::string& name_or_file,
+                                           const std::vector<std::string>& settings) {
   std::vector<std::string> warnings;
-  auto config = run::load_config(name_or_file, settings, &warnings);
+  auto config = trainer::config::load_config(name_or_file, settings, &warnings);
   for (const auto& warning : warnings) std::cerr << "normball: warning: " << warning << '\n';
   return config;
 }
 
-CLI::Validator number_in(const run::Range& range) {
+CLI::Validator number_in(const trainer::config::Range& range) {
   return {[range](const std::string& value) {
             double number = 0;
             const bool fits = CLI::detail::lexical_cast(value, number) && std::isfinite(number) &&

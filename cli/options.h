@@ -19,11 +19,11 @@ void require_not_set(const std::vector<std::string>& settings, std::string_view 
                      std::string_view option);
 
 // The configuration; what became of a preset's keys goes to standard error.
-run::Config load_with_warnings(const std::string& name_or_file,
-                               const std::vector<std::string>& settings);
+trainer::config::Config load_with_warnings(const std::string& name_or_file,
+                                           const std::vector<std::string>& settings);
 
 // A finite number in the range.
-CLI::Validator number_in(const run::Range& range);
+CLI::Validator number_in(const trainer::config::Range& range);
 // The same of integers; the limits are integers as well.
 CLI::Validator integer_in(std::int64_t low, std::int64_t high);
 

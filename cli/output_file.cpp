@@ -14,8 +14,8 @@
 
 namespace normball::cli {
 
-using run::FileError;
-using run::FileSystem;
+using trainer::files::FileError;
+using trainer::files::FileSystem;
 
 OutputFile::OutputFile(std::string_view command, std::string path)
     : command_(command), path_(std::move(path)) {
@@ -45,7 +45,7 @@ void OutputFile::write(std::string_view text) {
   if (regular && files.truncate(file_, 0) < 0) {
     throw FileError(command_, "emptying", path_, errno);
   }
-  run::write_fully(files, file_, std::as_bytes(std::span(text)), command_, path_);
+  trainer::files::write_fully(files, file_, std::as_bytes(std::span(text)), command_, path_);
   if (files.close(std::exchange(file_, -1)) < 0) {
     throw FileError(command_, "closing", path_, errno);
   }

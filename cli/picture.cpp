@@ -9,7 +9,7 @@ namespace {
 
 using Color = std::array<int, 3>;
 
-Color pixel(const data::ImageSet& images, std::int64_t i, std::int64_t y, std::int64_t x) {
+Color pixel(const trainer::data::ImageSet& images, std::int64_t i, std::int64_t y, std::int64_t x) {
   if (y >= images.height) return {};
   Color color{};
   for (std::int64_t c = 0; c < 3; ++c) {
@@ -37,8 +37,8 @@ char shade(const Color& top, const Color& bottom) {
 
 }  // namespace
 
-std::string draw_images(const data::ImageSet& images, const std::vector<std::int64_t>& which,
-                        bool color) {
+std::string draw_images(const trainer::data::ImageSet& images,
+                        const std::vector<std::int64_t>& which, bool color) {
   std::string text;
   for (std::int64_t y = 0; y < images.height; y += 2) {
     std::string line;

@@ -11,7 +11,7 @@ namespace normball::cli {
 
 // The images side by side, two rows of pixels to a line: in colour by half blocks, otherwise by
 // characters of growing darkness.
-std::string draw_images(const data::ImageSet& images, const std::vector<std::int64_t>& which,
-                        bool color);
+std::string draw_images(const trainer::data::ImageSet& images,
+                        const std::vector<std::int64_t>& which, bool color);
 
 }  // namespace normball::cli

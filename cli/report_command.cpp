@@ -26,8 +26,8 @@ struct Result {
   std::string last = "-", best = "-", mean = "-";
 };
 
-Result result_of(const run::RunData& data, const std::string& curve, const char* pattern,
-                 double factor, bool largest) {
+Result result_of(const trainer::report::RunData& data, const std::string& curve,
+                 const char* pattern, double factor, bool largest) {
   const auto found = data.curves.find(curve);
   if (found == data.curves.end() || found->second.empty()) return {};
   const std::span points = found->second;
@@ -43,12 +43,14 @@ Result result_of(const run::RunData& data, const std::string& curve, const char*
           .mean = format(pattern, factor * sum / static_cast<double>(half.size()))};
 }
 
-bool has(const run::RunData& data, const char* curve) { return data.curves.contains(curve); }
+bool has(const trainer::report::RunData& data, const char* curve) {
+  return data.curves.contains(curve);
+}
 
 // The same results as on the page, side by side: accuracies where a run has one, then losses.
-void print_results(const std::vector<run::RunData>& runs) {
-  const bool accuracies =
-      std::ranges::any_of(runs, [](const run::RunData& data) { return has(data, "val_accuracy"); });
+void print_results(const std::vector<trainer::report::RunData>& runs) {
+  const bool accuracies = std::ranges::any_of(
+      runs, [](const trainer::report::RunData& data) { return has(data, "val_accuracy"); });
   std::vector<std::string> header = {"run", "lr", "steps"};
   const auto add_header = [&](const auto&... text) { (header.emplace_back(text), ...); };
   if (accuracies) add_header("accuracy", "best accuracy", "mean of 2nd half");
@@ -79,17 +81,17 @@ void print_results(const std::vector<run::RunData>& runs) {
 }
 
 // Those that can be read; of the others, the reasons.
-std::vector<run::RunData> read_runs(const std::vector<std::string>& directories,
-                                    std::vector<std::string>& reasons) {
-  std::vector<run::RunData> runs;
+std::vector<trainer::report::RunData> read_runs(const std::vector<std::string>& directories,
+                                                std::vector<std::string>& reasons) {
+  std::vector<trainer::report::RunData> runs;
   for (const auto& directory : directories) {
     try {
-      runs.push_back(run::read_run(directory));
+      runs.push_back(trainer::report::read_run(directory));
     } catch (const std::exception& error) {
       reasons.emplace_back(error.what());
     }
   }
-  run::tell_apart(runs);
+  trainer::report::tell_apart(runs);
   return runs;
 }
 
@@ -130,11 +132,11 @@ void write_report(const Options& options) {
     std::cerr << "normball: " << (runs.empty() ? "" : "left out: ") << reason << '\n';
   }
   if (!runs.empty()) {
-    OutputFile("report", out).write(run::report_page(runs));
+    OutputFile("report", out).write(trainer::report::report_page(runs));
     print_results(runs);
     std::cout << "\nThe curves: " << out << '\n';
   }
-  if (!reasons.empty() || std::ranges::any_of(runs, &run::RunData::unreadable)) {
+  if (!reasons.empty() || std::ranges::any_of(runs, &trainer::report::RunData::unreadable)) {
     throw CLI::RuntimeError(1);
   }
 }

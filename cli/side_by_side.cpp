@@ -74,7 +74,8 @@ void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded&
   bool more = true;
   const auto may_start = [&] {
     if (!more || next == jobs.size() || running.size() == limit) return false;
-    return running.empty() || largest == 0 || available_memory() == 0 || available_memory() > largest;
+    return running.empty() || largest == 0 || available_memory() == 0 ||
+           available_memory() > largest;
   };
   while (true) {
     if (may_start()) {

@@ -14,8 +14,8 @@ struct Job {
   std::filesystem::path log;         // what it prints
 };
 
-// Called when a job has ended, with what went wrong: how it ended and the end of its log; empty where
-// its exit code was 0. Returns whether further jobs are to be started.
+// Called when a job has ended, with what went wrong: how it ended and the end of its log; empty
+// where its exit code was 0. Returns whether further jobs are to be started.
 using JobEnded = std::function<bool(size_t job, const std::string& failure)>;
 
 // Runs the jobs, at most `at_once` at a time, and fewer where the memory available is less than the

@@ -11,7 +11,7 @@
 namespace normball::cli {
 namespace {
 
-using run::display_width;
+using trainer::runtime::display_width;
 
 constexpr int margin = 2, gap = 3, narrowest_words = 24;
 
@@ -40,7 +40,7 @@ void Table::print(std::ostream& out, Align align) const {
   }
   const int before_last = margin + std::accumulate(widths.begin(), widths.end() - 1, 0) +
                           gap * (static_cast<int>(widths.size()) - 1);
-  const int room = run::output_columns() - before_last;
+  const int room = trainer::runtime::output_columns() - before_last;
   if (widths.back() > room) {
     if (align == Align::Right || room < narrowest_words) return print_records(out);
     widths.back() = room;
@@ -86,7 +86,7 @@ void Table::print_records(std::ostream& out) const {
       if (rows_[r][i].empty()) continue;
       const int before = 2 * margin;
       for (const auto& line :
-           wrap(rows_[0][i] + ": " + rows_[r][i], run::output_columns() - before)) {
+           wrap(rows_[0][i] + ": " + rows_[r][i], trainer::runtime::output_columns() - before)) {
         out << spaces(before) << line << '\n';
       }
     }

@@ -27,7 +27,7 @@ struct TrainCommand {
   std::optional<std::string> name = {};
   std::optional<std::string> resume = {};
   bool overfit_batch = false;
-  trainer::TrainingOptions options = {};
+  trainer::train::TrainingOptions options = {};
 };
 
 struct StoredCommand {
@@ -38,7 +38,7 @@ struct StoredCommand {
   std::int64_t seed = 0;
 };
 
-std::string result_text(const trainer::Evaluation& evaluation) {
+std::string result_text(const trainer::train::Evaluation& evaluation) {
   std::string text = std::isfinite(evaluation.loss)
                          ? format("validation loss %.4f", evaluation.loss)
                          : std::string("validation loss not finite");
@@ -57,7 +57,7 @@ void leave_configuration(TrainCommand& command) {
 }
 
 void train(TrainCommand command) {
-  const run::StopSignals signals;
+  const trainer::runtime::StopSignals signals;
   leave_configuration(command);
   if (command.name) require_not_set(command.settings, "run.name", "--name " + *command.name);
   if (command.resume) require_not_set(command.settings, "run.resume", "--resume");
@@ -66,20 +66,20 @@ void train(TrainCommand command) {
   }
   auto config = load_with_warnings(command.config, command.settings);
   if (command.name) config.run.name = *command.name;
-  run::validate_name(config.run.name, command.name ? "--name" : command.config);
+  trainer::config::validate_name(config.run.name, command.name ? "--name" : command.config);
   if (command.resume) config.run.resume = *command.resume;
   if (command.overfit_batch) config.train.overfit_batch = true;
-  trainer::use_threads(config.run.threads);
-  trainer::keep_tensor_memory();
-  trainer::Trainer trainer(config, command.options);
+  trainer::train::use_threads(config.run.threads);
+  trainer::runtime::keep_tensor_memory();
+  trainer::train::Trainer trainer(config, command.options);
   if (command.options.dry_run) {
     std::cout << trainer.explain() << "\nNothing was trained or written (--dry-run).\n";
     return;
   }
-  run::Progress progress(std::cerr, run::can_redraw(STDERR_FILENO));
+  trainer::runtime::Progress progress(std::cerr, trainer::runtime::can_redraw(STDERR_FILENO));
   const auto result = trainer.run(progress);
   std::cout << (result.finished ? "finished" : "stopped") << " after step " << result.step << " of "
-            << trainer.steps() << " in " << run::duration_text(result.seconds);
+            << trainer.steps() << " in " << trainer::runtime::duration_text(result.seconds);
   if (result.skipped > 0) std::cout << ", " << result.skipped << " skipped as not finite";
   if (result.evaluation) std::cout << ": " << result_text(*result.evaluation);
   std::cout << "\n" << trainer.directory().string() << '\n';
@@ -92,14 +92,14 @@ void train(TrainCommand command) {
 }
 
 void evaluate(const StoredCommand& command) {
-  const auto stored = trainer::open_run(command.path, command.settings);
+  const auto stored = trainer::train::open_run(command.path, command.settings);
   if (stored.data->evaluation_batches() == 0) {
     detail::invalid("eval", "the data has no validation part; see data.validation");
   }
   if (!stored.same_validation_data) {
     std::cerr << "note: the validation data is not what the run had; results do not compare\n";
   }
-  const auto evaluation = trainer::evaluate(*stored.model, *stored.data);
+  const auto evaluation = trainer::train::evaluate(*stored.model, *stored.data);
   std::cout << "step " << stored.step << ", " << evaluation.targets << ' '
             << stored.data->facts().unit << ": " << result_text(evaluation) << '\n';
 }
@@ -114,20 +114,21 @@ void sample(const StoredCommand& command) {
   }
   if (command.prompt) require_not_set(command.settings, "sample.prompt", "--prompt");
   settings.insert(settings.end(), command.flags.begin(), command.flags.end());
-  const auto stored = trainer::open_writer(command.path, settings);
-  run::SampleConfig options = stored.config.sample;
+  const auto stored = trainer::train::open_writer(command.path, settings);
+  trainer::config::SampleConfig options = stored.config.sample;
   if (command.prompt) options.prompt = *command.prompt;
   // A file gets the bytes as they are; a terminal must not be controlled by them.
   const bool terminal = isatty(STDOUT_FILENO) != 0;
-  run::PrintablePieces pieces;
-  trainer::generate_text(*stored.gpt, stored.tokenizer, options,
-                         static_cast<std::uint64_t>(command.seed), [&](std::string_view piece) {
-                           if (terminal) {
-                             std::cout << pieces.add(piece) << std::flush;
-                           } else {
-                             std::cout << piece << std::flush;
-                           }
-                         });
+  trainer::runtime::PrintablePieces pieces;
+  trainer::train::generate_text(*stored.gpt, stored.tokenizer, options,
+                                static_cast<std::uint64_t>(command.seed),
+                                [&](std::string_view piece) {
+                                  if (terminal) {
+                                    std::cout << pieces.add(piece) << std::flush;
+                                  } else {
+                                    std::cout << piece << std::flush;
+                                  }
+                                });
   std::cout << pieces.finish() << '\n';
 }
 
@@ -139,8 +140,9 @@ void add_sample_option(CLI::App& command, StoredCommand& options, const std::str
           flag,
           [&options, flag, key](const std::string& value) {
             options.flags.push_back("sample." + key + "=" + value);
-            run::Config any;
-            run::apply_setting(any, options.flags.back(), flag + ' ' + value);  // is it right?
+            trainer::config::Config any;
+            trainer::config::apply_setting(any, options.flags.back(),
+                                           flag + ' ' + value);  // is it right?
           },
           help + "; default: sample." + key + " of the run")
       ->type_name("NUMBER");
@@ -180,7 +182,7 @@ void add_eval_command(CLI::App& app) {
   eval->add_option("run", options->path, "A run directory (its best checkpoint) or a checkpoint")
       ->required();
   add_settings(*eval, options->settings);
-  eval->footer("--set takes " + std::string(run::keys_after_training("eval")) + ".");
+  eval->footer("--set takes " + std::string(trainer::config::keys_after_training("eval")) + ".");
   eval->callback([options] { evaluate(*options); });
 }
 
@@ -202,7 +204,8 @@ void add_sample_command(CLI::App& app) {
       ->check(integer_in(0, 1'000'000'000'000'000'000))
       ->capture_default_str();
   add_settings(*command, options->settings);
-  command->footer("--set takes " + std::string(run::keys_after_training("sample")) + ".");
+  command->footer("--set takes " + std::string(trainer::config::keys_after_training("sample")) +
+                  ".");
   command->callback([options] { sample(*options); });
 }
 

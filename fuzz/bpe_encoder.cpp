@@ -14,7 +14,7 @@ constexpr auto merges = "a b\n";
 std::string printable(std::string_view token) {
   std::string text;
   for (const char c : token) {
-    const char32_t p = data::printable_of_byte(static_cast<std::uint8_t>(c));
+    const char32_t p = trainer::data::printable_of_byte(static_cast<std::uint8_t>(c));
     if (p < 128) {
       text += static_cast<char>(p);
     } else {
@@ -25,7 +25,7 @@ std::string printable(std::string_view token) {
 }
 
 std::vector<std::string> samples() {
-  const auto bpe = data::Bpe::parse(merges, "", "toy");
+  const auto bpe = trainer::data::Bpe::parse(merges, "", "toy");
   nlohmann::json json;
   for (int token = 0; token < bpe.vocabulary(); ++token) json[printable(bpe.text(token))] = token;
   return {json.dump()};
@@ -33,7 +33,7 @@ std::vector<std::string> samples() {
 
 void read(std::string_view file) {
   if (file.empty()) return;  // means: no such file
-  const auto bpe = data::Bpe::parse(merges, file, "file");
+  const auto bpe = trainer::data::Bpe::parse(merges, file, "file");
   require(bpe.vocabulary() == 258, "the vocabulary is that of the merges");
 }
 

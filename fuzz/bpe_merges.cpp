@@ -9,8 +9,8 @@ namespace {
 std::vector<std::string> samples() { return {testing::toy_vocabulary(), "a b\nab c\n"}; }
 
 void read(std::string_view file) {
-  const data::Tokenizer tokenizer(
-      std::make_shared<const data::Bpe>(data::Bpe::parse(file, "", "file")));
+  const trainer::data::Tokenizer tokenizer(
+      std::make_shared<const trainer::data::Bpe>(trainer::data::Bpe::parse(file, "", "file")));
   const std::string text = "hello the hell " + std::string(file);
   require(tokenizer.decode(tokenizer.encode(text)) == text, "text comes back");
 }

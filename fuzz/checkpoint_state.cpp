@@ -12,27 +12,28 @@ namespace {
 constexpr size_t checksum_end = sizeof("{\n  \"crc32c\": \"01234567") - 1;
 
 std::vector<std::string> samples() {
-  run::CheckpointState state{.step = 5,
-                             .cursor = {{"epoch", 1}, {"position", 35}},
-                             .metric = 0.125,
-                             .better = run::Better::Higher,
-                             .notes = {{"version", "0.1.0"}}};
+  trainer::run::CheckpointState state{.step = 5,
+                                      .cursor = {{"epoch", 1}, {"position", 35}},
+                                      .metric = 0.125,
+                                      .better = trainer::run::Better::Higher,
+                                      .notes = {{"version", "0.1.0"}}};
   state.files["model.safetensors"] = {1ull << 40, 0xbeef};
-  return {run::to_json(state)};
+  return {trainer::run::to_json(state)};
 }
 
 void read(std::string_view file) {
   if (file.size() > checksum_end) {
     try {
-      const auto state =
-          run::parse_state(run::detail::with_checksum(file.substr(checksum_end)), "file");
+      const auto state = trainer::run::parse_state(
+          trainer::run::detail::with_checksum(file.substr(checksum_end)), "file");
       require(state.step >= 0, "the step is not negative");
-      require(run::to_json(run::parse_state(run::to_json(state), "file")) == run::to_json(state),
+      require(trainer::run::to_json(trainer::run::parse_state(
+                  trainer::run::to_json(state), "file")) == trainer::run::to_json(state),
               "what was read is written and read as itself");
     } catch (const std::runtime_error&) {
     }
   }
-  run::parse_state(file, "file");
+  trainer::run::parse_state(file, "file");
 }
 
 }  // namespace

@@ -11,9 +11,9 @@ std::vector<std::string> samples() {
 }
 
 void read(std::string_view file) {
-  const data::ImageSet images = data::parse_cifar10(bytes_of(file), "file");
+  const trainer::data::ImageSet images = trainer::data::parse_cifar10(bytes_of(file), "file");
   std::int64_t counted = 0;
-  for (const auto count : data::class_histogram(images, 10)) counted += count;
+  for (const auto count : trainer::data::class_histogram(images, 10)) counted += count;
   require(counted == images.count, "every label is a class");
 }
 

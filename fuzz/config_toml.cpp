@@ -18,13 +18,13 @@ std::vector<std::string> samples() {
 }
 
 void read(std::string_view file) {
-  run::Config config;
-  run::apply_toml(config, file, "file");
-  run::validate(config, "file");
-  const std::string text = run::to_toml(config);
-  run::Config again;
-  run::apply_toml(again, text, "resolved");
-  require(run::to_toml(again) == text, "the resolved text reads back as itself");
+  trainer::config::Config config;
+  trainer::config::apply_toml(config, file, "file");
+  trainer::config::validate(config, "file");
+  const std::string text = trainer::config::to_toml(config);
+  trainer::config::Config again;
+  trainer::config::apply_toml(again, text, "resolved");
+  require(trainer::config::to_toml(again) == text, "the resolved text reads back as itself");
 }
 
 }  // namespace

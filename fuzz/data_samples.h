@@ -12,7 +12,7 @@ inline std::string text_of(const testing::ByteVector& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-inline data::Bytes bytes_of(std::string_view file) {
+inline trainer::data::Bytes bytes_of(std::string_view file) {
   return testing::bytes_of({file.begin(), file.end()});
 }
 

@@ -9,17 +9,17 @@ namespace normball::fuzz {
 namespace {
 
 std::vector<std::string> samples() {
-  return {data::to_json(data::ShardDescription{"bytes", 256, 12345, 678}),
-          data::to_json(data::DataCursor{1, 2, 3, 4}).dump()};
+  return {trainer::data::to_json(trainer::data::ShardDescription{"bytes", 256, 12345, 678}),
+          trainer::data::to_json(trainer::data::DataCursor{1, 2, 3, 4}).dump()};
 }
 
 void read(std::string_view file) {
   const auto json = nlohmann::json::parse(file, nullptr, false);
   if (json.is_object() && json.contains("epoch")) {
-    const data::DataCursor cursor = data::cursor_from_json(json);
+    const trainer::data::DataCursor cursor = trainer::data::cursor_from_json(json);
     require(cursor.position <= cursor.items, "the cursor lies in the data");
   } else {
-    const auto description = data::parse_shard_description(file, "file");
+    const auto description = trainer::data::parse_shard_description(file, "file");
     require(description.vocabulary > 0, "there is a vocabulary");
   }
 }

@@ -14,7 +14,7 @@ std::vector<std::string> samples() {
 }
 
 void read(std::string_view file) {
-  const data::IdxArray array = data::parse_idx(bytes_of(file), "file");
+  const trainer::data::IdxArray array = trainer::data::parse_idx(bytes_of(file), "file");
   std::int64_t product = 1;
   for (const auto extent : array.shape) product *= extent;
   require(product == static_cast<std::int64_t>(array.data.size()), "the shape fits the data");

@@ -7,15 +7,16 @@ namespace normball::fuzz {
 namespace {
 
 std::vector<std::string> samples() {
-  return {run::to_json(
+  return {trainer::run::to_json(
               {.step = 7, .values = {{"loss", 0.1}, {"clipped", true}, {"n", std::int64_t{-3}}}}),
           R"({"step": 0, "loss": "NaN", "note": "a \u00e9 b", "eta": -1.5e-300})"};
 }
 
 void read(std::string_view file) {
-  const auto line = run::parse_metrics_line(file, "file");
-  const std::string text = run::to_json(line);
-  require(run::to_json(run::parse_metrics_line(text, "again")) == text, "what was read reads back");
+  const auto line = trainer::run::parse_metrics_line(file, "file");
+  const std::string text = trainer::run::to_json(line);
+  require(trainer::run::to_json(trainer::run::parse_metrics_line(text, "again")) == text,
+          "what was read reads back");
 }
 
 }  // namespace

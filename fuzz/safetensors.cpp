@@ -25,7 +25,7 @@ std::vector<std::string> samples() {
 
 void parse(std::string_view file) {
   const auto bytes = std::as_bytes(std::span(file));
-  for (const auto& tensor : run::parse_safetensors(bytes, "file").tensors) {
+  for (const auto& tensor : trainer::run::parse_safetensors(bytes, "file").tensors) {
     require(tensor.data.empty() ||
                 (tensor.data.data() >= bytes.data() && &tensor.data.back() <= &bytes.back()),
             "tensors lie inside the file");

@@ -12,8 +12,8 @@ std::vector<std::string> samples() {
 }
 
 void read(std::string_view file) {
-  static const data::Tokenizer tokenizer(
-      std::make_shared<const data::Bpe>(data::Bpe::parse(testing::toy_vocabulary(), "", "toy")));
+  static const trainer::data::Tokenizer tokenizer(std::make_shared<const trainer::data::Bpe>(
+      trainer::data::Bpe::parse(testing::toy_vocabulary(), "", "toy")));
   require(tokenizer.decode(tokenizer.encode(file)) == file, "any bytes come back");
 }
 

@@ -15,10 +15,10 @@ std::vector<std::string> samples() {
 }
 
 void read(std::string_view file) {
-  const data::Bytes tokens = data::parse_shard(bytes_of(file), "file");
-  data::check_tokens(tokens, vocabulary, "file");
-  data::TokenData sequence;
-  sequence.append(tokens, data::TokenData::Width::Two);
+  const trainer::data::Bytes tokens = trainer::data::parse_shard(bytes_of(file), "file");
+  trainer::data::check_tokens(tokens, vocabulary, "file");
+  trainer::data::TokenData sequence;
+  sequence.append(tokens, trainer::data::TokenData::Width::Two);
   std::vector<std::int64_t> all(static_cast<size_t>(sequence.size()));
   sequence.read(0, all);
   for (const auto token : all) require(token >= 0 && token < vocabulary, "tokens were checked");

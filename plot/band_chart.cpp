@@ -12,8 +12,9 @@ namespace plot {
 namespace {
 
 // Okabe and Ito's colours, which the colour-blind can tell apart, without the red of the best.
-constexpr std::array<const char*, 10> colors = {"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9",
-                                                "#8c6d31", "#7570b3", "#999933", "#44aa99", "#555555"};
+constexpr std::array<const char*, 10> colors = {"#0072b2", "#e69f00", "#009e73", "#cc79a7",
+                                                "#56b4e9", "#8c6d31", "#7570b3", "#999933",
+                                                "#44aa99", "#555555"};
 constexpr const char* red = "#d7191c";
 constexpr const char* grey = "#c4c9cf";
 
@@ -38,7 +39,8 @@ class Axis {
     const double raw = (high_ - low_) / wanted;
     std::vector<double> result;
     if (logarithmic_ && high_ - low_ > 1.2) {  // whole decades, and 3 between few of them
-      for (int decade = static_cast<int>(std::ceil(low_)); decade <= high_; decade += std::max(1, static_cast<int>(raw))) {
+      for (int decade = static_cast<int>(std::ceil(low_)); decade <= high_;
+           decade += std::max(1, static_cast<int>(raw))) {
         result.push_back(std::pow(10, decade));
       }
       return result;
@@ -103,7 +105,8 @@ struct Limits {
 std::string to_svg(const BandChart& chart) {
   const Field field;
   const Limits limits(chart);
-  const Axis x_axis(limits.left, limits.right, false), y_axis(limits.low, limits.high, chart.logarithmic);
+  const Axis x_axis(limits.left, limits.right, false),
+      y_axis(limits.low, limits.high, chart.logarithmic);
   const auto x_of = [&](double x) { return field.left + x_axis.share(x) * field.width; };
   const auto y_of = [&](double y) { return field.top + (1 - y_axis.share(y)) * field.height; };
   // An interval that reaches below zero ends at the field's border on a logarithmic axis.
@@ -126,11 +129,12 @@ std::string to_svg(const BandChart& chart) {
   }
   for (const double tick : x_axis.ticks(6)) {
     out << "<path d=\"M" << x_of(tick) << ' ' << field.top + field.height
-        << "v5\" stroke=\"#888\"/><text x=\"" << x_of(tick) << "\" y=\"" << field.top + field.height + 21
-        << "\" text-anchor=\"middle\">" << tick_text(tick) << "</text>\n";
+        << "v5\" stroke=\"#888\"/><text x=\"" << x_of(tick) << "\" y=\""
+        << field.top + field.height + 21 << "\" text-anchor=\"middle\">" << tick_text(tick)
+        << "</text>\n";
   }
-  out << "<path d=\"M" << field.left << ' ' << field.top << 'v' << field.height << 'h' << field.width
-      << "\" fill=\"none\" stroke=\"#888\"/>\n";
+  out << "<path d=\"M" << field.left << ' ' << field.top << 'v' << field.height << 'h'
+      << field.width << "\" fill=\"none\" stroke=\"#888\"/>\n";
   axis_labels(out, field.left, field.top, field.width, field.height, chart.x_label, chart.y_label);
 
   struct Label {
@@ -156,13 +160,14 @@ std::string to_svg(const BandChart& chart) {
     if (points.empty()) continue;
     out << "<path stroke=\"none\" fill=\"" << color << "\" fill-opacity=\"0.15\" d=\"";
     for (size_t i = 0; i < points.size(); ++i) {
-      out << (i == 0 ? 'M' : 'L') << x_of(points[i].x) << ' ' << edge(points[i].high, points[i].middle);
+      out << (i == 0 ? 'M' : 'L') << x_of(points[i].x) << ' '
+          << edge(points[i].high, points[i].middle);
     }
     for (size_t i = points.size(); i-- > 0;) {
       out << 'L' << x_of(points[i].x) << ' ' << edge(points[i].low, limits.low);
     }
-    out << "Z\"/><path fill=\"none\" stroke-linejoin=\"round\" stroke=\"" << color << "\" stroke-width=\""
-        << (series->emphasized ? 2.8 : 1.8) << "\" d=\"";
+    out << "Z\"/><path fill=\"none\" stroke-linejoin=\"round\" stroke=\"" << color
+        << "\" stroke-width=\"" << (series->emphasized ? 2.8 : 1.8) << "\" d=\"";
     for (size_t i = 0; i < points.size(); ++i) {
       out << (i == 0 ? 'M' : 'L') << x_of(points[i].x) << ' ' << y_of(points[i].middle);
     }
@@ -174,8 +179,9 @@ std::string to_svg(const BandChart& chart) {
   double free_from = 0;
   for (const auto& label : labels) {
     const double y = std::max(label.y + 4.5, free_from);
-    out << "<text x=\"" << field.left + field.width + 9 << "\" y=\"" << y << "\" font-weight=\"bold\" fill=\""
-        << label.color << "\">" << escaped(label.series->name) << "</text>\n";
+    out << "<text x=\"" << field.left + field.width + 9 << "\" y=\"" << y
+        << "\" font-weight=\"bold\" fill=\"" << label.color << "\">" << escaped(label.series->name)
+        << "</text>\n";
     free_from = y + 18;
   }
   out << "</svg>\n";

@@ -11,8 +11,8 @@
 namespace plot {
 namespace {
 
-// From pale yellow over green to dark blue, in steps that look alike to the eye and survive printing
-// in grey (after ColorBrewer's YlGnBu, Harrower and Brewer 2003).
+// From pale yellow over green to dark blue, in steps that look alike to the eye and survive
+// printing in grey (after ColorBrewer's YlGnBu, Harrower and Brewer 2003).
 constexpr std::array<std::array<int, 3>, 5> ramp = {
     {{255, 255, 217}, {199, 233, 180}, {65, 182, 196}, {34, 94, 168}, {8, 29, 88}}};
 
@@ -22,7 +22,8 @@ std::string color_at(double share) {
   const double part = at - static_cast<double>(below);
   std::array<int, 3> color{};
   for (size_t i = 0; i < 3; ++i) {
-    color[i] = static_cast<int>(std::lround(ramp[below][i] + part * (ramp[below + 1][i] - ramp[below][i])));
+    color[i] = static_cast<int>(
+        std::lround(ramp[below][i] + part * (ramp[below + 1][i] - ramp[below][i])));
   }
   char text[8];
   std::snprintf(text, sizeof text, "#%02x%02x%02x", color[0], color[1], color[2]);
@@ -88,19 +89,24 @@ std::string to_svg(const HeatMap& map) {
       const double x = left + cell_width * static_cast<double>(c);
       const bool known = square.value && std::isfinite(*square.value);
       const double share = known ? scale.share(*square.value) : 0;
-      out << "<g><title>" << escaped(square.hint) << "</title><rect x=\"" << x + 1 << "\" y=\"" << y + 1
-          << "\" width=\"" << cell_width - 2 << "\" height=\"" << cell_height - 2 << "\" rx=\"3\" fill=\""
-          << (known ? color_at(0.85 * share) : "#ececec") << '"'
+      out << "<g><title>" << escaped(square.hint) << "</title><rect x=\"" << x + 1 << "\" y=\""
+          << y + 1 << "\" width=\"" << cell_width - 2 << "\" height=\"" << cell_height - 2
+          << "\" rx=\"3\" fill=\"" << (known ? color_at(0.85 * share) : "#ececec") << '"'
           << (square.best ? " stroke=\"#d7191c\" stroke-width=\"3\"" : "") << "/><text x=\""
-          << x + cell_width / 2 << "\" y=\"" << y + cell_height / 2 + 4.5 << "\" text-anchor=\"middle\""
-          << (square.best ? " font-weight=\"bold\"" : "") << " fill=\""
-          << (square.best && share < 0.5 ? "#d7191c" : known && share > 0.55 ? "white" : known ? "#222" : "#888")
+          << x + cell_width / 2 << "\" y=\"" << y + cell_height / 2 + 4.5
+          << "\" text-anchor=\"middle\"" << (square.best ? " font-weight=\"bold\"" : "")
+          << " fill=\""
+          << (square.best && share < 0.5 ? "#d7191c"
+              : known && share > 0.55    ? "white"
+              : known                    ? "#222"
+                                         : "#888")
           << "\">" << escaped(square.text) << "</text></g>\n";
     }
   }
   for (size_t c = 0; c < map.columns.size(); ++c) {
     out << "<text x=\"" << left + cell_width * (static_cast<double>(c) + 0.5) << "\" y=\""
-        << top + height + 20 << "\" text-anchor=\"middle\">" << escaped(map.columns[c]) << "</text>\n";
+        << top + height + 20 << "\" text-anchor=\"middle\">" << escaped(map.columns[c])
+        << "</text>\n";
   }
   axis_labels(out, left, top, width, height, map.x_label, map.y_label);
   out << "</svg>\n";

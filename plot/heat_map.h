@@ -24,8 +24,8 @@ struct HeatMap {
   bool higher_is_better = false;             // the better, the darker
 };
 
-// Self-contained. Colours go by rank where the values are spread unevenly, so that one bad square does
-// not make the others alike.
+// Self-contained. Colours go by rank where the values are spread unevenly, so that one bad square
+// does not make the others alike.
 std::string to_svg(const HeatMap& map);
 
 }  // namespace plot

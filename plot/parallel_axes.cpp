@@ -21,30 +21,32 @@ std::string to_svg(const ParallelAxes& picture) {
   open_svg(out, left + width + right, top + height + bottom, left, picture.title, picture.subtitle);
   for (const auto& line : picture.lines) {
     const double end = top + height * (1 - line.share);
-    out << "<path fill=\"none\" stroke=\"" << (line.best ? "#d7191c" : "#225ea8") << "\" stroke-width=\""
-        << (line.best ? 3.0 : 1.4) << "\" stroke-opacity=\""
+    out << "<path fill=\"none\" stroke=\"" << (line.best ? "#d7191c" : "#225ea8")
+        << "\" stroke-width=\"" << (line.best ? 3.0 : 1.4) << "\" stroke-opacity=\""
         << (line.best ? 1.0 : 0.08 + 0.6 * line.share * line.share) << "\" d=\"";
     for (size_t i = 0; i < line.at.size(); ++i) {
       out << (i == 0 ? 'M' : 'L') << x_of(i) << ' ' << y_of(i, line.at[i]);
     }
-    out << 'L' << left + width << ' ' << end << "\"><title>" << escaped(line.text) << "</title></path>\n";
+    out << 'L' << left + width << ' ' << end << "\"><title>" << escaped(line.text)
+        << "</title></path>\n";
     if (line.best) {
       out << "<text x=\"" << left + width + 9 << "\" y=\"" << end + 4.5
           << "\" font-weight=\"bold\" fill=\"#d7191c\">" << escaped(line.text) << "</text>\n";
     }
   }
   for (size_t i = 0; i < picture.axes.size(); ++i) {
-    out << "<path d=\"M" << x_of(i) << ' ' << top << 'v' << height << "\" stroke=\"#888\"/><text x=\"" << x_of(i)
-        << "\" y=\"" << top - 14 << "\" text-anchor=\"middle\" font-weight=\"bold\">"
-        << escaped(picture.axes[i].name) << "</text>\n";
+    out << "<path d=\"M" << x_of(i) << ' ' << top << 'v' << height
+        << "\" stroke=\"#888\"/><text x=\"" << x_of(i) << "\" y=\"" << top - 14
+        << "\" text-anchor=\"middle\" font-weight=\"bold\">" << escaped(picture.axes[i].name)
+        << "</text>\n";
     for (size_t k = 0; k < picture.axes[i].labels.size(); ++k) {
       out << "<text x=\"" << x_of(i) - 7 << "\" y=\"" << y_of(i, k) - 5
-          << "\" text-anchor=\"end\" font-size=\"12\" fill=\"#555\">" << escaped(picture.axes[i].labels[k])
-          << "</text>\n";
+          << "\" text-anchor=\"end\" font-size=\"12\" fill=\"#555\">"
+          << escaped(picture.axes[i].labels[k]) << "</text>\n";
     }
   }
-  out << "<path d=\"M" << left + width << ' ' << top << 'v' << height << "\" stroke=\"#888\"/><text x=\""
-      << left + width << "\" y=\"" << top - 14
+  out << "<path d=\"M" << left + width << ' ' << top << 'v' << height
+      << "\" stroke=\"#888\"/><text x=\"" << left + width << "\" y=\"" << top - 14
       << "\" text-anchor=\"middle\" font-weight=\"bold\">rank</text>\n</svg>\n";
   return out.str();
 }

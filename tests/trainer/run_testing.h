@@ -25,7 +25,7 @@ class ScratchDirectory : public TemporaryDirectory {
 
 // The operation with the given number (from 0) fails with an error, or ends the process at once. A
 // failing or fatal write puts half of its bytes first, as a full disk or a crash may.
-class FaultyFileSystem : public run::FileSystem {
+class FaultyFileSystem : public trainer::files::FileSystem {
  public:
   static constexpr int crash = -1;  // instead of an error number
   FaultyFileSystem(int fail_at, int error) : fail_at_(fail_at), error_(error) {}
@@ -36,35 +36,37 @@ class FaultyFileSystem : public run::FileSystem {
   bool persistent = false;
 
   int open(const char* path, int flags, mode_t mode) override {
-    return fails() ? -1 : FileSystem::open(path, flags, mode);
+    return fails() ? -1 : trainer::files::FileSystem::open(path, flags, mode);
   }
   ssize_t write(int file, const void* data, size_t bytes) override {
     if (!due()) {
       ++count_;
-      return FileSystem::write(file, data, bytes);
+      return trainer::files::FileSystem::write(file, data, bytes);
     }
-    if (bytes > 1 && FileSystem::write(file, data, bytes / 2) < 0) return -1;
+    if (bytes > 1 && trainer::files::FileSystem::write(file, data, bytes / 2) < 0) return -1;
     return fails() ? -1 : 0;
   }
   int truncate(int file, off_t bytes) override {
-    return fails() ? -1 : FileSystem::truncate(file, bytes);
+    return fails() ? -1 : trainer::files::FileSystem::truncate(file, bytes);
   }
-  int sync(int file) override { return fails() ? -1 : FileSystem::sync(file); }
+  int sync(int file) override { return fails() ? -1 : trainer::files::FileSystem::sync(file); }
   int close(int file) override {
     const bool failed = fails();
-    const int result = FileSystem::close(file);
+    const int result = trainer::files::FileSystem::close(file);
     return failed ? -1 : result;
   }
   int make_directory(const char* path) override {
-    return fails() ? -1 : FileSystem::make_directory(path);
+    return fails() ? -1 : trainer::files::FileSystem::make_directory(path);
   }
   int rename(const char* from, const char* to) override {
-    return fails() ? -1 : FileSystem::rename(from, to);
+    return fails() ? -1 : trainer::files::FileSystem::rename(from, to);
   }
   int exchange(const char* a, const char* b) override {
-    return fails() ? -1 : FileSystem::exchange(a, b);
+    return fails() ? -1 : trainer::files::FileSystem::exchange(a, b);
   }
-  int remove(const char* path) override { return fails() ? -1 : FileSystem::remove(path); }
+  int remove(const char* path) override {
+    return fails() ? -1 : trainer::files::FileSystem::remove(path);
+  }
 
  private:
   bool due() const { return count_ == fail_at_ || (persistent && count_ > fail_at_); }

@@ -12,7 +12,7 @@
 #include "trainer/files/file_system.h"
 #include "trainer/runtime/terminal.h"
 
-namespace normball::run {
+namespace normball::trainer::config {
 namespace {
 
 constexpr std::uintmax_t max_file = 1 << 20;
@@ -70,7 +70,7 @@ std::string blamed(Config file, const std::filesystem::path& path,
   }
   std::string text;
   for (const auto& setting : settings)
-    text += (text.empty() ? "--set " : " --set ") + one_line(setting);
+    text += (text.empty() ? "--set " : " --set ") + runtime::one_line(setting);
   return text;
 }
 
@@ -128,7 +128,8 @@ std::vector<GivenKey> apply_toml(Config& config, std::string_view text, std::str
 }
 
 GivenKey apply_setting(Config& config, std::string_view setting, std::string_view option) {
-  const std::string where = option.empty() ? "--set " + one_line(setting) : one_line(option);
+  const std::string where =
+      option.empty() ? "--set " + runtime::one_line(setting) : runtime::one_line(option);
   const auto equals = setting.find('=');
   const auto path = setting.substr(0, equals);
   const auto dot = path.find('.');
@@ -196,7 +197,7 @@ Config stored_config(const std::filesystem::path& run_directory,
               : "is not a run directory (it has no config.toml)");
   }
   Config config;
-  apply_toml(config, read_small_file(path, max_file), path.string());
+  apply_toml(config, files::read_small_file(path, max_file), path.string());
   reset_unused(config);
   const auto allowed = keys_after_training(command);
   for (const auto& given : apply_settings(config, settings)) {
@@ -222,4 +223,4 @@ std::vector<std::string> resume_conflicts(const Config& before, const Config& no
   return conflicts;
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

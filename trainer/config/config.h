@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace normball::run {
+namespace normball::trainer::config {
 
 struct RunConfig {
   std::string name = "";
@@ -186,4 +186,4 @@ Config stored_config(const std::filesystem::path& run_directory,
 // resumed run must have the same. The number of steps counts only where the schedule depends on it.
 std::vector<std::string> resume_conflicts(const Config& before, const Config& now);
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

@@ -7,7 +7,7 @@
 #include "normball/error.h"
 #include "trainer/config/config.h"
 
-namespace normball::run {
+namespace normball::trainer::config {
 
 // `where` is a file, with or without a line, or an option of the command line.
 template <class... Parts>
@@ -17,4 +17,4 @@ template <class... Parts>
   throw std::invalid_argument(text);
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

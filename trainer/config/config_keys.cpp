@@ -10,7 +10,7 @@
 #include "normball/text.h"
 #include "trainer/config/config_use.h"
 
-namespace normball::run {
+namespace normball::trainer::config {
 namespace {
 
 template <auto Section, auto Member>
@@ -346,4 +346,4 @@ std::string keys_as_markdown() {
   return out.str();
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

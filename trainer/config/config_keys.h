@@ -11,7 +11,7 @@
 
 #include "trainer/config/config.h"
 
-namespace normball::run {
+namespace normball::trainer::config {
 
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
@@ -55,4 +55,4 @@ std::string value_text(const Key& key, const Config& config);
 // A Markdown page with all keys.
 std::string keys_as_markdown();
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

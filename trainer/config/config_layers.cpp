@@ -7,7 +7,7 @@
 #include "trainer/config/presets.h"
 #include "trainer/files/file_system.h"
 
-namespace normball::run {
+namespace normball::trainer::config {
 namespace fs = std::filesystem;
 namespace {
 
@@ -62,11 +62,12 @@ std::vector<ConfigLayer> config_layers(const fs::path& path) {
       wrong(layers.back().where, "extends ", file.string(), ", which extends it in turn");
     }
     seen.push_back(canonical);
-    layers.push_back({file.string(), parse_toml(read_small_file(file, max_file), file.string())});
+    layers.push_back(
+        {file.string(), parse_toml(files::read_small_file(file, max_file), file.string())});
     next = take_extended(file, layers.back());
   }
   std::ranges::reverse(layers);
   return layers;
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace normball::run {
+namespace normball::trainer::config {
 
 // One file's sections, without `extends`.
 struct ConfigLayer {
@@ -27,4 +27,4 @@ toml::table parse_toml(std::string_view text, std::string_view where);
 // "mine.toml:3".
 std::string at_line(std::string_view where, const toml::source_region& source);
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

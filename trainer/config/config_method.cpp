@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace normball::run {
+namespace normball::trainer::config {
 namespace {
 
 std::pair<const std::string&, double> of_role(const NormConfig& norm, ParameterRole role) {
@@ -78,4 +78,4 @@ NormChoice norm_of(const Config& config, ParameterRole role, std::string_view pa
   return choice;
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

@@ -8,7 +8,7 @@
 #include "normball/norms.h"
 #include "trainer/config/config.h"
 
-namespace normball::run {
+namespace normball::trainer::config {
 
 // lr over a run of this many steps; the shares of the configuration become whole steps.
 Schedule lr_schedule(const Config& config, std::int64_t steps);
@@ -29,4 +29,4 @@ struct NormChoice {
 // spectral norm without a solver of its own gets optimizer.solver.
 NormChoice norm_of(const Config& config, ParameterRole role, std::string_view parameter);
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

@@ -5,7 +5,7 @@
 #include "normball/norms.h"
 #include "trainer/config/config_method.h"
 
-namespace normball::run {
+namespace normball::trainer::config {
 namespace {
 
 constexpr std::string_view all_but = "all but ";
@@ -221,4 +221,4 @@ std::string_view keys_after_training(std::string_view command) {
                "data.bpe, run.threads";
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

@@ -11,7 +11,7 @@
 #include "trainer/config/config.h"
 #include "trainer/config/config_keys.h"
 
-namespace normball::run {
+namespace normball::trainer::config {
 
 struct Condition {
   bool (*holds)(const Config&);
@@ -47,4 +47,4 @@ std::string_view keys_after_training(std::string_view command);
 // Whether a list such as those above has the name.
 bool list_has(std::string_view list, std::string_view name);
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

@@ -6,7 +6,7 @@
 #include "trainer/config/config_method.h"
 #include "trainer/runtime/terminal.h"
 
-namespace normball::run {
+namespace normball::trainer::config {
 namespace {
 
 void validate_model(const Config& config, std::string_view where) {
@@ -91,8 +91,8 @@ void validate_name(std::string_view name, std::string_view where) {
       name.find('/') != std::string_view::npos || control) {
     wrong(where, "run.name must be a plain name: 1 to ", longest,
           " bytes, not beginning with '.' or '-', without '/' and control characters, got \"",
-          one_line(name), "\"; run.dir takes the directory");
+          runtime::one_line(name), "\"; run.dir takes the directory");
   }
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

@@ -8,7 +8,7 @@
 #include "normball/text.h"
 #include "trainer/config/config_error.h"
 
-namespace normball::run {
+namespace normball::trainer::config {
 namespace {
 
 std::string text_of(const toml::node& node) {
@@ -159,4 +159,4 @@ toml::table parse_value(const std::string& value, const Key& key, std::string_vi
   }
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

@@ -9,7 +9,7 @@
 #include "trainer/config/config.h"
 #include "trainer/config/config_keys.h"
 
-namespace normball::run {
+namespace normball::trainer::config {
 
 // An unknown name is an error with the nearest one; `where` is the file and line or the option.
 void require_section(std::string_view name, std::string_view where);
@@ -22,4 +22,4 @@ void assign(Config& config, const Key& key, const toml::node& node, const std::s
 // naming what it takes.
 toml::table parse_value(const std::string& value, const Key& key, std::string_view where);
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

@@ -7,7 +7,7 @@
 #include "normball/error.h"
 #include "normball/text.h"
 
-namespace normball::run {
+namespace normball::trainer::config {
 namespace fs = std::filesystem;
 namespace {
 
@@ -75,4 +75,4 @@ fs::path find_config(std::string_view name_or_file) {
                             " `normball config --list` shows the presets");
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

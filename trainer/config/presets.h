@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace normball::run {
+namespace normball::trainer::config {
 
 // $NORMBALL_CONFIGS, else share/normball/configs beside the running program's bin, else configs/ of
 // the source tree it was built from.
@@ -26,4 +26,4 @@ std::optional<std::filesystem::path> find_preset(std::string_view name);
 // A path that exists, or a preset's name; otherwise throws with the nearest preset.
 std::filesystem::path find_config(std::string_view name_or_file);
 
-}  // namespace normball::run
+}  // namespace normball::trainer::config

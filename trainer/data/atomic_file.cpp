@@ -11,7 +11,7 @@
 
 #include "trainer/data/data_error.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 constexpr const char* where = "write_file";
@@ -98,4 +98,4 @@ void sync_directory(const std::string& directory) {
   if (!synced) fail(where, directory, ": cannot be synced: ", problem);
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

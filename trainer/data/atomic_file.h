@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 class AtomicFile {
  public:
@@ -39,4 +39,4 @@ void write_file(const std::string& path, std::string_view text);
 // So that a rename inside survives a power cut.
 void sync_directory(const std::string& directory);
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -8,7 +8,7 @@
 #include "normball/error.h"
 #include "trainer/data/split_words.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 constexpr size_t short_word = 48;           // bytes, up to which searching all pairs is fastest
@@ -174,4 +174,4 @@ void Bpe::Encoder::merge_long() {
   std::erase(symbols_, none);
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 using Token = std::uint16_t;
 
@@ -98,4 +98,4 @@ char32_t printable_of_byte(std::uint8_t byte);
 std::uint8_t byte_of_symbol(int symbol);  // 0 to 255
 int symbol_of_byte(std::uint8_t byte);
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -10,7 +10,7 @@
 #include "trainer/data/bytes.h"
 #include "trainer/data/data_error.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 constexpr const char* where = "Bpe";
@@ -190,4 +190,4 @@ void Bpe::number_tokens(std::vector<std::string> text_of_symbol, std::string_vie
   }
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -10,7 +10,7 @@
 
 #include "trainer/data/data_error.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 constexpr const char* where = "read_file";
@@ -60,4 +60,4 @@ Bytes read_small_file(const std::string& path, size_t limit) {
   return Bytes::own(std::vector<std::uint8_t>(file.span().begin(), file.span().end()));
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

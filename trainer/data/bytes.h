@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 class Bytes {
  public:
@@ -50,4 +50,4 @@ class Bytes {
 // A small file that is read whole; larger than the limit is an error.
 Bytes read_small_file(const std::string& path, size_t limit);
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -6,7 +6,7 @@
 #include "trainer/data/data_error.h"
 #include "trainer/data/image_set.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -98,4 +98,4 @@ ImageData load_cifar10(const std::string& directory) {
           .class_names = read_class_names(base / "batches.meta.txt")};
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -8,7 +8,7 @@
 
 #include "normball/error.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 constexpr const char* where = "DataCursor";
 }
@@ -82,4 +82,4 @@ void attach(DataCursor& cursor, std::int64_t items) {
   }
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -8,7 +8,7 @@
 
 #include "normball/random.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 struct DataCursor {
   std::uint64_t seed = 0;
@@ -35,4 +35,4 @@ std::vector<std::uint32_t> shuffled_order(std::uint64_t seed, std::int64_t epoch
 // Throws std::invalid_argument unless the cursor is one of `items` items; sets it if it is new.
 void attach(DataCursor& cursor, std::int64_t items);
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <sstream>
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 // An empty variable counts as one that is not set.
@@ -32,4 +32,4 @@ std::vector<std::string> data_directories(std::string_view name) {
   return found;
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 // In the order in which they are searched: $XDG_DATA_HOME (default: ~/.local/share), then
 // $XDG_DATA_DIRS (default: /usr/local/share and /usr/share). Relative paths in them are ignored, as
 // the specification says.
 std::vector<std::string> data_directories(std::string_view name);
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

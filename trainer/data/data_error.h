@@ -8,7 +8,7 @@
 
 #include "normball/error.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 class DataError : public std::runtime_error {
  public:
@@ -23,4 +23,4 @@ template <class... Parts>
 // "No such file or directory", for the last failed system call.
 std::string system_error_text();
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -8,7 +8,7 @@
 #include "trainer/data/image_set.h"
 #include "trainer/data/token_shard.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -40,4 +40,4 @@ DatasetKind dataset_kind(const std::string& path) {
   return DatasetKind::Text;
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <string>
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 enum class DatasetKind : std::uint8_t { Images, IdxFile, Shards, Bpe, Text };
 
 // Throws DataError where nothing is there, or a directory holds nothing known.
 DatasetKind dataset_kind(const std::string& path);
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -6,7 +6,7 @@
 
 #include "trainer/data/data_error.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 namespace {
 constexpr const char* where = "GzipReader";
@@ -77,4 +77,4 @@ size_t GzipReader::read(std::span<std::uint8_t> out) {
   return done;
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -8,7 +8,7 @@
 
 #include "trainer/data/bytes.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 bool is_gzip(std::span<const std::uint8_t> bytes);
 
@@ -39,4 +39,4 @@ class GzipReader {
   std::unique_ptr<Stream> stream_;
 };
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -8,7 +8,7 @@
 #include "trainer/data/data_error.h"
 #include "trainer/data/gzip.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 constexpr const char* where = "read_idx";
@@ -119,4 +119,4 @@ IdxArray parse_idx(const Bytes& file, const std::string& name) {
 
 IdxArray read_idx(const std::string& path) { return parse_idx(Bytes::map(path), path); }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -9,7 +9,7 @@
 
 #include "trainer/data/bytes.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 struct IdxArray {
   std::vector<std::int64_t> shape;
@@ -24,4 +24,4 @@ IdxArray parse_idx(const Bytes& file, const std::string& name);
 // 60000x28x28
 std::string shape_text(const std::vector<std::int64_t>& shape);
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -7,7 +7,7 @@
 #include "normball/error.h"
 #include "normball/text.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 constexpr const char* where = "ImageLoader";
@@ -160,4 +160,4 @@ void image_range(const ImageSet& images, const PixelTable& table, std::int64_t f
   }
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -11,7 +11,7 @@
 #include "trainer/data/cursor.h"
 #include "trainer/data/image_set.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 // Mirrored left to right: with probability 1/2 in every epoch, or in every second epoch, starting
 // with a random half of the images (Jordan 2024: less repetition, faster training).
@@ -75,4 +75,4 @@ class ImageLoader {
 void image_range(const ImageSet& images, const PixelTable& table, std::int64_t first,
                  std::int64_t count, ImageBatch& batch);
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

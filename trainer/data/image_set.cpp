@@ -8,7 +8,7 @@
 #include "trainer/data/data_error.h"
 #include "trainer/data/idx.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -139,4 +139,4 @@ std::vector<std::int64_t> class_histogram(const ImageSet& images, int classes) {
   return counts;
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

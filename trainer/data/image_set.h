@@ -9,7 +9,7 @@
 
 #include "trainer/data/bytes.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 struct ImageSet {
   std::int64_t count = 0;
@@ -59,4 +59,4 @@ ChannelStatistics channel_statistics(const ImageSet& images);
 
 std::vector<std::int64_t> class_histogram(const ImageSet& images, int classes);
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 template <class Loader, class Batch>
 class Prefetcher {
@@ -75,4 +75,4 @@ class Prefetcher {
   std::thread thread_;  // last: it starts when all else is there
 };
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -10,7 +10,7 @@
 #include "trainer/data/text_files.h"
 #include "trainer/data/token_shard.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -190,4 +190,4 @@ ShardDescription prepare(const PrepareOptions& options, const PrepareProgress& p
   return description;
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -8,7 +8,7 @@
 
 #include "trainer/data/token_data.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 struct PrepareOptions {
   std::vector<std::string> texts;
@@ -27,4 +27,4 @@ using PrepareProgress = std::function<void(std::int64_t done, std::int64_t all)>
 // files. With byte-pair encoding every text file starts with <|endoftext|>, as llm.c has it.
 ShardDescription prepare(const PrepareOptions& options, const PrepareProgress& progress = {});
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -4,7 +4,7 @@
 
 #include <array>
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 struct Character {
@@ -126,4 +126,4 @@ size_t next_safe_cut(std::string_view text, size_t position) {
   return position < text.size() ? position : text.size();
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 // The length in bytes of the first word of a text that is not empty.
 size_t first_word(std::string_view text);
@@ -24,4 +24,4 @@ size_t next_safe_cut(std::string_view text, size_t position);
 enum class CharacterClass : std::uint8_t { Letter, Number, Space, Other };
 CharacterClass character_class(char32_t code_point);
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -5,7 +5,7 @@
 #include "trainer/data/data_error.h"
 #include "trainer/data/split_words.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 // Where to cut one file, near `position`. A single word of any length has no better place than
@@ -47,4 +47,4 @@ TextSplit split_text(const std::vector<std::string>& paths, const Tokenizer& tok
   return split;
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -8,7 +8,7 @@
 #include "trainer/data/bytes.h"
 #include "trainer/data/tokenizer.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 struct TextPart {
   Bytes text;        // mapped
@@ -25,4 +25,4 @@ struct TextSplit {
 TextSplit split_text(const std::vector<std::string>& paths, const Tokenizer& tokenizer,
                      double validation_share);
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -10,7 +10,7 @@
 #include "trainer/data/token_shard.h"
 #include "trainer/files/checksum.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,10 +23,10 @@ bool check_contents(const Bytes& tokens, const std::string& path,
                     const ShardDescription& description) {
   const auto recorded = description.checksums.find(fs::path(path).filename().string());
   if (recorded == description.checksums.end()) return false;
-  const std::uint32_t crc = run::crc32c(std::as_bytes(tokens.span()));
+  const std::uint32_t crc = files::crc32c(std::as_bytes(tokens.span()));
   if (crc != recorded->second) {
-    fail("load_shards", path, ": its tokens have the checksum ", run::checksum_text(crc),
-         ", but dataset.json says ", run::checksum_text(recorded->second),
+    fail("load_shards", path, ": its tokens have the checksum ", files::checksum_text(crc),
+         ", but dataset.json says ", files::checksum_text(recorded->second),
          "; the file is damaged or foreign, prepare the data again");
   }
   return true;
@@ -217,7 +217,7 @@ std::string to_json(const ShardDescription& description) {
                                  {"train_tokens", description.train_tokens},
                                  {"validation_tokens", description.validation_tokens}};
   for (const auto& [name, crc] : description.checksums) {
-    json["crc32c"][name] = run::checksum_text(crc);
+    json["crc32c"][name] = files::checksum_text(crc);
   }
   return json.dump(2) + "\n";
 }
@@ -253,4 +253,4 @@ ShardDescription parse_shard_description(std::string_view json, const std::strin
   return description;
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -11,7 +11,7 @@
 #include "trainer/data/bytes.h"
 #include "trainer/data/tokenizer.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 class TokenData {
  public:
@@ -76,4 +76,4 @@ struct ShardDescription {
 std::string to_json(const ShardDescription& description);
 ShardDescription parse_shard_description(std::string_view json, const std::string& name);
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -5,7 +5,7 @@
 
 #include "normball/error.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 // Windows of `length` inputs that fit one after another; each also needs the token after it.
@@ -100,4 +100,4 @@ void TokenEvaluation::fill(std::int64_t index, TokenBatch& batch) const {
   }
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

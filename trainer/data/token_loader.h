@@ -7,7 +7,7 @@
 #include "trainer/data/cursor.h"
 #include "trainer/data/token_data.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 struct TokenBatch {
   std::int64_t rows = 0, length = 0;
@@ -67,4 +67,4 @@ class TokenEvaluation {
   std::int64_t batch_, length_, available_, windows_;
 };
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -14,7 +14,7 @@
 #include "trainer/data/data_error.h"
 #include "trainer/files/checksum.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -174,7 +174,7 @@ void ShardWriter::append(std::span<const std::uint16_t> tokens) {
     const auto count = std::min(tokens.size(), static_cast<size_t>(shard_tokens_ - in_shard_));
     file_->append(std::span(reinterpret_cast<const std::uint8_t*>(tokens.data()),
                             count * sizeof(std::uint16_t)));
-    crc_ = run::crc32c(std::as_bytes(tokens.first(count)), crc_);
+    crc_ = files::crc32c(std::as_bytes(tokens.first(count)), crc_);
     in_shard_ += static_cast<std::int64_t>(count);
     tokens_ += static_cast<std::int64_t>(count);
     tokens = tokens.subspan(count);
@@ -197,4 +197,4 @@ void ShardWriter::finish() {
   if (file_) finish_shard();
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

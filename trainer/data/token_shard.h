@@ -13,7 +13,7 @@
 #include "trainer/data/atomic_file.h"
 #include "trainer/data/bytes.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 // The tokens of a shard, two bytes each and still in the file: magic, version and the number of
 // tokens against the size of the file have been checked.
@@ -62,4 +62,4 @@ class ShardWriter {
   std::unique_ptr<AtomicFile> file_;
 };
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -8,7 +8,7 @@
 #include "normball/error.h"
 #include "trainer/data/split_words.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 namespace {
 
 constexpr size_t piece_bytes = size_t{1} << 18;  // of text that one thread takes at a time
@@ -77,4 +77,4 @@ std::string Tokenizer::decode(std::span<const Token> tokens) const {
   return text;
 }
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

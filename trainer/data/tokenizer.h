@@ -10,7 +10,7 @@
 
 #include "trainer/data/bpe.h"
 
-namespace normball::data {
+namespace normball::trainer::data {
 
 class Tokenizer {
  public:
@@ -37,4 +37,4 @@ class Tokenizer {
   std::string directory_;
 };
 
-}  // namespace normball::data
+}  // namespace normball::trainer::data

@@ -9,7 +9,7 @@
 
 #include "trainer/files/checksum.h"
 
-namespace normball::run {
+namespace normball::trainer::files {
 namespace fs = std::filesystem;
 
 void write_fully(FileSystem& files, int file, std::span<const std::byte> data,
@@ -75,4 +75,4 @@ void copy_file_atomically(FileSystem& files, const fs::path& from, const fs::pat
   });
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::files

@@ -9,7 +9,7 @@
 
 #include "trainer/files/file_system.h"
 
-namespace normball::run {
+namespace normball::trainer::files {
 
 // A new file being written. It counts its bytes and their CRC-32C. Destroyed before finish(), the
 // file stays behind incomplete under its (temporary) name.
@@ -48,4 +48,4 @@ void write_file_atomically(FileSystem& files, const std::filesystem::path& path,
 void copy_file_atomically(FileSystem& files, const std::filesystem::path& from,
                           const std::filesystem::path& to);
 
-}  // namespace normball::run
+}  // namespace normball::trainer::files

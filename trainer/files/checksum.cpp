@@ -10,7 +10,7 @@
 #include <nmmintrin.h>
 #endif
 
-namespace normball::run {
+namespace normball::trainer::files {
 namespace {
 
 // table[k][b]: the remainder of byte b followed by k zero bytes, so that eight bytes take eight
@@ -92,4 +92,4 @@ FileChecksum file_checksum(const std::filesystem::path& path) {
   return sum;
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::files

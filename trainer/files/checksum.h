@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace normball::run {
+namespace normball::trainer::files {
 
 // Continues from `crc`, so that pieces can be added one after the other.
 std::uint32_t crc32c(std::span<const std::byte> data, std::uint32_t crc = 0);
@@ -31,4 +31,4 @@ namespace detail {
 std::uint32_t crc32c_table(std::span<const std::byte> data, std::uint32_t crc);
 }  // namespace detail
 
-}  // namespace normball::run
+}  // namespace normball::trainer::files

@@ -12,7 +12,7 @@
 
 #include "normball/error.h"
 
-namespace normball::run {
+namespace normball::trainer::files {
 namespace fs = std::filesystem;
 namespace {
 
@@ -139,4 +139,4 @@ void remove_all(FileSystem& files, const fs::path& path) {
   }
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::files

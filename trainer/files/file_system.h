@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace normball::run {
+namespace normball::trainer::files {
 
 // Each as the system call of its name: a negative result and errno on failure.
 class FileSystem {
@@ -65,4 +65,4 @@ void make_directories(FileSystem& files, const std::filesystem::path& path);
 // Removes a file or a directory with all inside; what does not exist is fine.
 void remove_all(FileSystem& files, const std::filesystem::path& path);
 
-}  // namespace normball::run
+}  // namespace normball::trainer::files

@@ -7,7 +7,7 @@
 #include "normball/error.h"
 #include "trainer/models/initialization.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 namespace {
 
 // Every image moved by so many pixels down and to the right; what comes in is mirrored.
@@ -174,4 +174,4 @@ torch::Tensor Cnn::normalize(const torch::Tensor& x, const Half& half, bool trai
                            1 - config_.norm_momentum, config_.norm_epsilon, false);
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

@@ -12,7 +12,7 @@
 
 #include "trainer/models/model.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 
 struct CnnConfig {
   std::int64_t channels = 3;
@@ -62,4 +62,4 @@ class Cnn : public Model {
   torch::Tensor head_;
 };
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

@@ -6,7 +6,7 @@
 #include "normball/error.h"
 #include "trainer/models/initialization.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 namespace {
 
 void validate(const GptConfig& config) {
@@ -139,4 +139,4 @@ torch::Tensor Gpt::attention(size_t index, const torch::Tensor& x, const ops::Ro
   return ops::linear(ops::causal_attention(q, k, v).flatten(2), block.project);
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

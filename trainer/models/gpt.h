@@ -13,7 +13,7 @@
 #include "trainer/models/model.h"
 #include "trainer/ops/ops.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 
 // The defaults are the paper's 124M model: 50257 GPT-2 tokens, rounded up; heads of 128.
 struct GptConfig {
@@ -66,4 +66,4 @@ class Gpt : public Model {
   std::vector<Block> blocks_;
 };
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

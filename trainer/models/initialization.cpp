@@ -2,7 +2,7 @@
 
 #include "normball/error.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 namespace {
 
 // Values are made on the CPU in float, then copied to wherever and whatever the tensor is.
@@ -44,4 +44,4 @@ void set_uniform(torch::Tensor tensor, double bound, Random& random) {
   assign(tensor, values);
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

@@ -9,7 +9,7 @@
 #include "normball/random.h"
 #include "trainer/models/model.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 
 // Puts every weight on its norm's sphere of the layer's radius and biases at 0; one layer for each
 // parameter, in order. Parameters that start at zero do so, unless `all`.
@@ -19,4 +19,4 @@ void initialize_on_spheres(const Model& model, const std::vector<Layer>& layers,
 void set_zero(torch::Tensor tensor);
 void set_uniform(torch::Tensor tensor, double bound, Random& random);  // in (−bound, bound)
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

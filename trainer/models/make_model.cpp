@@ -1,6 +1,6 @@
 #include "trainer/models/make_model.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 namespace {
 
 std::unique_ptr<Model> make(const GptConfig& config) { return std::make_unique<Gpt>(config); }
@@ -13,4 +13,4 @@ std::unique_ptr<Model> make_model(const ModelConfig& config) {
   return std::visit([](const auto& alternative) { return make(alternative); }, config);
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

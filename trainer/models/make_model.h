@@ -8,11 +8,11 @@
 #include "trainer/models/gpt.h"
 #include "trainer/models/mlp.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 
 using ModelConfig = std::variant<GptConfig, CnnConfig, MlpConfig>;
 
 // Its weights are zero until it is initialized.
 std::unique_ptr<Model> make_model(const ModelConfig& config);
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

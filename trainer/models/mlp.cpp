@@ -7,7 +7,7 @@
 #include "normball/error.h"
 #include "trainer/models/initialization.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 
 Mlp::Mlp(const MlpConfig& config) : config_(config) {
   if (config.channels < 1 || config.size < 1 || config.classes < 1) {
@@ -67,4 +67,4 @@ torch::Tensor Mlp::network(const torch::Tensor& images) const {
   return x;
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

@@ -7,7 +7,7 @@
 
 #include "trainer/models/model.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 
 struct MlpConfig {
   std::int64_t channels = 1;
@@ -40,4 +40,4 @@ class Mlp : public Model {
   std::vector<Linear> layers_;
 };
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

@@ -4,7 +4,7 @@
 
 #include "normball/error.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 
 std::int64_t Model::parameter_count() const {
   std::int64_t count = 0;
@@ -58,4 +58,4 @@ Outcome classify(const torch::Tensor& logits, const torch::Tensor& targets,
           .correct = logits.detach().argmax(1).eq(targets).sum().item<std::int64_t>()};
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

@@ -22,7 +22,7 @@
 
 #include "normball/random.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 
 // Images: inputs (B, C, H, W) floating point, targets (B). Tokens: both (B, T). Targets are int64.
 struct Batch {
@@ -102,4 +102,4 @@ void require_images(std::string_view where, const Batch& batch, torch::IntArrayR
 // The mean cross-entropy of logits (B, classes), and how many are right.
 Outcome classify(const torch::Tensor& logits, const torch::Tensor& targets, double label_smoothing);
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

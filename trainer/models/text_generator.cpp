@@ -6,7 +6,7 @@
 
 #include "normball/error.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 
 TextGenerator::TextGenerator(const Gpt& model, std::span<const std::int64_t> prompt,
                              const SamplingOptions& options)
@@ -79,4 +79,4 @@ std::int64_t TextGenerator::draw(const torch::Tensor& logits) {
   return ids[static_cast<size_t>(index)];
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

@@ -8,7 +8,7 @@
 #include "normball/random.h"
 #include "trainer/models/gpt.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 
 struct SamplingOptions {
   double temperature = 0.8;     // 0: always the likeliest token
@@ -37,4 +37,4 @@ class TextGenerator {
   std::vector<std::int64_t> unread_;  // tokens the model has not seen yet
 };
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

@@ -2,11 +2,11 @@
 
 #include "trainer/config/config_method.h"
 
-namespace normball::trainer {
+namespace normball::trainer::optim {
 namespace {
 
-run::ParameterRole role_of(const ModelParameter& parameter) {
-  using enum run::ParameterRole;
+config::ParameterRole role_of(const models::ModelParameter& parameter) {
+  using enum config::ParameterRole;
   if (parameter.kind == "embedding") return Embedding;
   if (parameter.role == "input") return Input;
   if (parameter.role == "output") return Output;
@@ -15,13 +15,14 @@ run::ParameterRole role_of(const ModelParameter& parameter) {
 
 }  // namespace
 
-Routing route_parameters(const run::Config& config, const std::vector<ModelParameter>& parameters) {
+Routing route_parameters(const config::Config& config,
+                         const std::vector<models::ModelParameter>& parameters) {
   // A method with a norm or radius of its own steps in that, whatever [norm] says.
   Method method;
-  if (run::is_core_method(config.optimizer.method)) method = run::core_method(config, 1000);
+  if (config::is_core_method(config.optimizer.method)) method = config::core_method(config, 1000);
   std::vector<ParameterInfo> infos;
   for (const auto& parameter : parameters) {
-    auto choice = run::norm_of(config, role_of(parameter), parameter.name);
+    auto choice = config::norm_of(config, role_of(parameter), parameter.name);
     if (method.norm) choice.norm = *method.norm;
     if (method.radius) choice.radius = *method.radius;
     infos.push_back({.name = parameter.name,
@@ -42,7 +43,7 @@ Routing route_parameters(const run::Config& config, const std::vector<ModelParam
   return routing;
 }
 
-CoreOptimizer::CoreOptimizer(const Method& method, std::vector<ModelParameter> parameters,
+CoreOptimizer::CoreOptimizer(const Method& method, std::vector<models::ModelParameter> parameters,
                              Routing routing, int threads)
     : parameters_(std::move(parameters)),
       routing_(std::move(routing)),
@@ -100,4 +101,4 @@ std::vector<NamedTensor> CoreOptimizer::state() {
 
 void CoreOptimizer::set_steps_taken(std::int64_t steps) { optimizer_.set_steps_taken(steps); }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::optim

@@ -1,6 +1,6 @@
 #include "trainer/optim/muon.h"
 
-namespace normball::trainer {
+namespace normball::trainer::optim {
 namespace {
 
 // AdamW's learning rate in a run of Muon, relative to Muon's: the 3e-4 to 0.02 of its authors.
@@ -14,7 +14,8 @@ Schedule scaled(Schedule schedule, double factor) {
 
 }  // namespace
 
-Muon::Muon(const run::Config& config, Schedule lr, const std::vector<ModelParameter>& parameters)
+Muon::Muon(const config::Config& config, Schedule lr,
+           const std::vector<models::ModelParameter>& parameters)
     : momentum_(config.optimizer.momentum), nesterov_(config.optimizer.nesterov) {
   for (const auto& parameter : parameters) {
     const bool matrix = parameter.role == "hidden" && parameter.tensor.dim() >= 2;
@@ -25,7 +26,7 @@ Muon::Muon(const run::Config& config, Schedule lr, const std::vector<ModelParame
   hidden_ = std::make_unique<CoreOptimizer>(unconstrained_scion(lr, 1), matrices_,
                                             route_parameters(config, matrices_),
                                             static_cast<int>(config.run.threads));
-  run::OptimizerConfig adamw = config.optimizer;
+  config::OptimizerConfig adamw = config.optimizer;
   adamw.method = "adamw";
   rest_ = std::make_unique<TorchOptimizer>(adamw, scaled(lr, adamw_share), others_);
 }
@@ -75,4 +76,4 @@ void Muon::set_steps_taken(std::int64_t steps) {
 
 std::string Muon::explain() const { return hidden_->explain() + rest_->explain(); }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::optim

@@ -5,11 +5,12 @@
 #include "trainer/optim/core_optimizer.h"
 #include "trainer/optim/torch_optimizer.h"
 
-namespace normball::trainer {
+namespace normball::trainer::optim {
 
 class Muon final : public TrainingOptimizer {
  public:
-  Muon(const run::Config& config, Schedule lr, const std::vector<ModelParameter>& parameters);
+  Muon(const config::Config& config, Schedule lr,
+       const std::vector<models::ModelParameter>& parameters);
 
   StepOutcome step() override;
   std::int64_t steps_taken() const override { return hidden_->steps_taken(); }
@@ -22,10 +23,10 @@ class Muon final : public TrainingOptimizer {
 
   double momentum_;
   bool nesterov_;
-  std::vector<ModelParameter> matrices_, others_;
+  std::vector<models::ModelParameter> matrices_, others_;
   std::vector<torch::Tensor> averages_;
   std::unique_ptr<CoreOptimizer> hidden_;
   std::unique_ptr<TorchOptimizer> rest_;
 };
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::optim

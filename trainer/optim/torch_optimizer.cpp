@@ -5,7 +5,7 @@
 
 #include "normball/kernels.h"
 
-namespace normball::trainer {
+namespace normball::trainer::optim {
 namespace {
 
 // LibTorch 1 keys an optimizer's state by the tensor's address as text, 2 by the address itself.
@@ -34,8 +34,8 @@ State& new_state(torch::optim::Optimizer& optimizer, const torch::Tensor& tensor
 
 }  // namespace
 
-TorchOptimizer::TorchOptimizer(const run::OptimizerConfig& config, Schedule lr,
-                               std::vector<ModelParameter> parameters)
+TorchOptimizer::TorchOptimizer(const config::OptimizerConfig& config, Schedule lr,
+                               std::vector<models::ModelParameter> parameters)
     : method_(config.method),
       grad_clip_(config.grad_clip),
       lr_(lr),
@@ -52,7 +52,7 @@ TorchOptimizer::TorchOptimizer(const run::OptimizerConfig& config, Schedule lr,
 }
 
 template <class Kind, class State, class Options>
-void TorchOptimizer::use_adam(const run::OptimizerConfig& config) {
+void TorchOptimizer::use_adam(const config::OptimizerConfig& config) {
   optimizer_ = std::make_unique<Kind>(tensors_, Options(config.lr)
                                                     .betas({config.betas[0], config.betas[1]})
                                                     .eps(config.eps)
@@ -67,7 +67,7 @@ void TorchOptimizer::use_adam(const run::OptimizerConfig& config) {
   }
 }
 
-void TorchOptimizer::use_sgd(const run::OptimizerConfig& config) {
+void TorchOptimizer::use_sgd(const config::OptimizerConfig& config) {
   optimizer_ = std::make_unique<torch::optim::SGD>(
       tensors_, torch::optim::SGDOptions(config.lr)
                     .momentum(config.momentum)
@@ -110,8 +110,9 @@ std::string TorchOptimizer::explain() const {
   return text.str();
 }
 
-const ModelParameter* first_nonfinite(const std::vector<ModelParameter>& parameters) {
-  const auto finite = [](const ModelParameter& parameter) {
+const models::ModelParameter* first_nonfinite(
+    const std::vector<models::ModelParameter>& parameters) {
+  const auto finite = [](const models::ModelParameter& parameter) {
     const auto& gradient = parameter.tensor.grad();
     if (!gradient.defined()) return true;
     return all_finite(MatrixView<const float>(gradient.data_ptr<float>(), 1, gradient.numel()));
@@ -120,4 +121,4 @@ const ModelParameter* first_nonfinite(const std::vector<ModelParameter>& paramet
   return bad == parameters.end() ? nullptr : &*bad;
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::optim

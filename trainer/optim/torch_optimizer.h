@@ -6,13 +6,13 @@
 #include "normball/schedule.h"
 #include "trainer/optim/training_optimizer.h"
 
-namespace normball::trainer {
+namespace normball::trainer::optim {
 
 class TorchOptimizer final : public TrainingOptimizer {
  public:
   // config.method: adam, adamw or sgd.
-  TorchOptimizer(const run::OptimizerConfig& config, Schedule lr,
-                 std::vector<ModelParameter> parameters);
+  TorchOptimizer(const config::OptimizerConfig& config, Schedule lr,
+                 std::vector<models::ModelParameter> parameters);
 
   StepOutcome step() override;
   std::int64_t steps_taken() const override { return steps_; }
@@ -22,13 +22,13 @@ class TorchOptimizer final : public TrainingOptimizer {
 
  private:
   template <class Kind, class State, class Options>
-  void use_adam(const run::OptimizerConfig& config);
-  void use_sgd(const run::OptimizerConfig& config);
+  void use_adam(const config::OptimizerConfig& config);
+  void use_sgd(const config::OptimizerConfig& config);
 
   std::string method_;
   double grad_clip_;
   Schedule lr_;
-  std::vector<ModelParameter> parameters_;
+  std::vector<models::ModelParameter> parameters_;
   std::vector<torch::Tensor> tensors_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::vector<NamedTensor> state_;
@@ -37,6 +37,7 @@ class TorchOptimizer final : public TrainingOptimizer {
 };
 
 // The first parameter whose gradient has an entry that is not finite, or null.
-const ModelParameter* first_nonfinite(const std::vector<ModelParameter>& parameters);
+const models::ModelParameter* first_nonfinite(
+    const std::vector<models::ModelParameter>& parameters);
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::optim

@@ -5,18 +5,18 @@
 #include "trainer/optim/muon.h"
 #include "trainer/optim/torch_optimizer.h"
 
-namespace normball::trainer {
-std::unique_ptr<TrainingOptimizer> make_optimizer(const run::Config& config, const Model& model,
-                                                  std::int64_t steps) {
+namespace normball::trainer::optim {
+std::unique_ptr<TrainingOptimizer> make_optimizer(const config::Config& config,
+                                                  const models::Model& model, std::int64_t steps) {
   const auto& parameters = model.parameters();
-  if (run::is_core_method(config.optimizer.method)) {
-    return std::make_unique<CoreOptimizer>(run::core_method(config, steps), parameters,
+  if (config::is_core_method(config.optimizer.method)) {
+    return std::make_unique<CoreOptimizer>(config::core_method(config, steps), parameters,
                                            route_parameters(config, parameters),
                                            static_cast<int>(config.run.threads));
   }
-  const Schedule lr = run::lr_schedule(config, steps);
+  const Schedule lr = config::lr_schedule(config, steps);
   if (config.optimizer.method == "muon") return std::make_unique<Muon>(config, lr, parameters);
   return std::make_unique<TorchOptimizer>(config.optimizer, lr, parameters);
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::optim

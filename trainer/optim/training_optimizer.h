@@ -11,7 +11,7 @@
 #include "trainer/config/config.h"
 #include "trainer/models/model.h"
 
-namespace normball::trainer {
+namespace normball::trainer::optim {
 
 // What a step did, for the log.
 struct StepOutcome {
@@ -48,7 +48,7 @@ class TrainingOptimizer {
 };
 
 // For a run of `steps` steps in all, on which schedules depend.
-std::unique_ptr<TrainingOptimizer> make_optimizer(const run::Config& config, const Model& model,
-                                                  std::int64_t steps);
+std::unique_ptr<TrainingOptimizer> make_optimizer(const config::Config& config,
+                                                  const models::Model& model, std::int64_t steps);
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::optim

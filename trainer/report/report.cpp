@@ -13,7 +13,7 @@
 #include "trainer/report/report_assets.h"
 #include "trainer/run/metrics.h"
 
-namespace normball::run {
+namespace normball::trainer::report {
 namespace fs = std::filesystem;
 namespace {
 
@@ -25,9 +25,9 @@ constexpr std::array<std::string_view, 6> shown = {"loss",      "val_loss", "val
 
 void read_settings(const fs::path& directory, RunData& run) {
   const fs::path path = directory / "config.toml";
-  Config config;
+  config::Config config;
   try {
-    apply_toml(config, read_small_file(path, 1 << 20), path.string());
+    config::apply_toml(config, files::read_small_file(path, 1 << 20), path.string());
   } catch (const std::exception& error) {
     run.remarks.emplace_back(error.what());
     run.unreadable = true;
@@ -43,11 +43,11 @@ void read_settings(const fs::path& directory, RunData& run) {
   if (config.optimizer.rho) run.settings["rho"] = number_text(*config.optimizer.rho);
 }
 
-bool has(const MetricsLine& line, std::string_view name) {
+bool has(const run::MetricsLine& line, std::string_view name) {
   return std::ranges::any_of(line.values, [&](const auto& value) { return value.first == name; });
 }
 
-std::string text_of(const MetricsLine& line, std::string_view name) {
+std::string text_of(const run::MetricsLine& line, std::string_view name) {
   for (const auto& [key, value] : line.values) {
     if (const auto* text = std::get_if<std::string>(&value); text && key == name) return *text;
   }
@@ -122,11 +122,11 @@ RunData read_run(const fs::path& directory) {
   if (!run.directory.has_filename())
     run.directory = run.directory.parent_path();  // a slash at the end
   run.name = run.directory.filename().string();
-  const Metrics metrics = read_metrics(path);
+  const run::Metrics metrics = run::read_metrics(path);
   if (metrics.lines.empty()) run.remarks.emplace_back("no step is logged yet");
   if (metrics.cut_off) run.remarks.emplace_back("the last line of metrics.jsonl is cut off");
   if (!metrics.damage.empty()) run.remarks.push_back("left out: " + metrics.damage);
-  const MetricsLine* diverged = nullptr;
+  const run::MetricsLine* diverged = nullptr;
   double rate_sum = 0, clipped = 0;
   std::int64_t rates = 0, clipped_of = 0;
   for (const auto& line : metrics.lines) {
@@ -217,4 +217,4 @@ std::string report_page(std::span<const RunData> runs) {
   return out.str();
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::report

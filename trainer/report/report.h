@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace normball::run {
+namespace normball::trainer::report {
 
 struct CurvePoint {
   double step = 0;
@@ -47,4 +47,4 @@ std::vector<CurvePoint> thin(const std::vector<CurvePoint>& points, size_t count
 // The runs are told apart already.
 std::string report_page(std::span<const RunData> runs);
 
-}  // namespace normball::run
+}  // namespace normball::trainer::report

@@ -3,10 +3,10 @@
 
 #include <string_view>
 
-namespace normball::run::assets {
+namespace normball::trainer::report::assets {
 
 std::string_view page_style();
 std::string_view page_script();
 std::string_view chart_library();
 
-}  // namespace normball::run::assets
+}  // namespace normball::trainer::report::assets

@@ -7,7 +7,7 @@
 #include "normball/error.h"
 #include "trainer/config/config.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace fs = std::filesystem;
 namespace {
 
@@ -37,7 +37,7 @@ std::optional<std::int64_t> step_of(const fs::path& path) {
 
 CheckpointState read_state(const fs::path& checkpoint) {
   const fs::path path = checkpoint / state_file;
-  CheckpointState state = parse_state(read_small_file(path, max_state), path.string());
+  CheckpointState state = parse_state(files::read_small_file(path, max_state), path.string());
   if (const auto step = step_of(checkpoint); step && *step != state.step) {
     damaged(path.string(), " is of step ", state.step, ", which its directory is not");
   }
@@ -62,8 +62,8 @@ States readable(const std::vector<fs::path>& list) {
 // For states of earlier versions, which do not say: image models were judged by accuracy.
 Better earlier_direction(const fs::path& checkpoints) {
   try {
-    return stored_config(checkpoints.parent_path()).model.kind == "gpt" ? Better::Lower
-                                                                        : Better::Higher;
+    return config::stored_config(checkpoints.parent_path()).model.kind == "gpt" ? Better::Lower
+                                                                                : Better::Higher;
   } catch (const std::exception&) {  // no configuration beside it
     return Better::Lower;
   }
@@ -93,14 +93,14 @@ bool is_whole(const fs::path& path) {
 void verify(const fs::path& path, const CheckpointState& state) {
   const auto expected = state.files.find(path.filename().string());
   if (expected == state.files.end()) damaged(path.string(), " is not listed in ", state_file);
-  const FileChecksum got = file_checksum(path);
+  const files::FileChecksum got = files::file_checksum(path);
   if (got.bytes != expected->second.bytes) {
     damaged(path.string(), " has ", got.bytes, " bytes where ", expected->second.bytes,
             " were written: it is damaged");
   }
   if (got.crc != expected->second.crc) {
-    damaged(path.string(), " has checksum ", checksum_text(got.crc), " where ",
-            checksum_text(expected->second.crc), " was written: it is damaged");
+    damaged(path.string(), " has checksum ", files::checksum_text(got.crc), " where ",
+            files::checksum_text(expected->second.crc), " was written: it is damaged");
   }
 }
 
@@ -115,7 +115,7 @@ Checkpoint open_checkpoint(const fs::path& path) {
           SafetensorsFile(path / optimizer_file)};
 }
 
-CheckpointStore::CheckpointStore(fs::path directory, Retention retention, FileSystem& files)
+CheckpointStore::CheckpointStore(fs::path directory, Retention retention, files::FileSystem& files)
     : directory_(std::move(directory)), retention_(retention), files_(files) {
   if (retention_.last < 1) {
     normball::detail::invalid("CheckpointStore", "at least the last checkpoint is kept, got ",
@@ -130,7 +130,7 @@ std::vector<fs::path> CheckpointStore::list() const {
   // A file, a link to a disk that is not there, or a directory that may not be read: not the same
   // as having none.
   const fs::directory_iterator entries(directory_, error);
-  if (error) throw FileError("CheckpointStore", "listing", directory_, error.value());
+  if (error) throw files::FileError("CheckpointStore", "listing", directory_, error.value());
   for (const auto& entry : entries) {
     if (step_of(entry.path())) result.push_back(entry.path());
   }
@@ -166,28 +166,28 @@ fs::path CheckpointStore::save(CheckpointState state, std::span<const TensorView
   const fs::path temporary = directory_ / (std::string(temporary_prefix) + name);
   const fs::path path = directory_ / name;
   try {
-    make_directories(files_, directory_);
-    remove_all(files_, temporary);
+    files::make_directories(files_, directory_);
+    files::remove_all(files_, temporary);
     if (files_.make_directory(temporary.c_str()) < 0) {
-      throw FileError("save_checkpoint", "creating the directory", temporary, errno);
+      throw files::FileError("save_checkpoint", "creating the directory", temporary, errno);
     }
     write_files(temporary, state, model, optimizer);
-    sync_directory(files_, temporary);
+    files::sync_directory(files_, temporary);
     give_name(temporary, path);
-    sync_directory(files_, directory_);
-  } catch (const FileError& error) {
+    files::sync_directory(files_, directory_);
+  } catch (const files::FileError& error) {
     try {  // gives back the space; where even that fails, clean() does it later
-      remove_all(files_, temporary);
+      files::remove_all(files_, temporary);
     } catch (const std::exception&) {
     }
     const auto left = latest().found;
-    throw FileError(error, left ? "; the last good checkpoint is " + left->path.string()
-                                : std::string("; there is no checkpoint yet"));
+    throw files::FileError(error, left ? "; the last good checkpoint is " + left->path.string()
+                                       : std::string("; there is no checkpoint yet"));
   }
   try {
     prune();
-  } catch (const FileError& error) {
-    throw FileError(error, "; " + path.string() + " itself has been saved");
+  } catch (const files::FileError& error) {
+    throw files::FileError(error, "; " + path.string() + " itself has been saved");
   }
   return path;
 }
@@ -196,14 +196,14 @@ void CheckpointStore::write_files(const fs::path& into, CheckpointState& state,
                                   std::span<const TensorView> model,
                                   std::span<const TensorView> optimizer) {
   const auto write = [&](const char* name, std::span<const TensorView> tensors) {
-    OutputFile out(files_, into / name);
+    files::OutputFile out(files_, into / name);
     write_safetensors(out, tensors, {{"format", "pt"}, {"step", std::to_string(state.step)}});
     out.finish();
     state.files[name] = {out.bytes(), out.crc()};
   };
   write(model_file, model);
   write(optimizer_file, optimizer);
-  OutputFile out(files_, into / state_file);
+  files::OutputFile out(files_, into / state_file);
   out.write(to_json(state));
   out.finish();
 }
@@ -211,27 +211,29 @@ void CheckpointStore::write_files(const fs::path& into, CheckpointState& state,
 void CheckpointStore::give_name(const fs::path& temporary, const fs::path& path) {
   const auto rename = [&](const fs::path& from, const fs::path& to) {
     if (files_.rename(from.c_str(), to.c_str()) < 0) {
-      throw FileError("save_checkpoint", "renaming " + from.string() + " to", to, errno);
+      throw files::FileError("save_checkpoint", "renaming " + from.string() + " to", to, errno);
     }
   };
   if (!fs::exists(path)) return rename(temporary, path);
   // The same step again, after a resume from an earlier or damaged one: swap, then drop the old.
-  if (files_.exchange(temporary.c_str(), path.c_str()) == 0) return remove_all(files_, temporary);
+  if (files_.exchange(temporary.c_str(), path.c_str()) == 0)
+    return files::remove_all(files_, temporary);
   if (errno != EINVAL && errno != ENOSYS) {
-    throw FileError("save_checkpoint", "exchanging " + temporary.string() + " and", path, errno);
+    throw files::FileError("save_checkpoint", "exchanging " + temporary.string() + " and", path,
+                           errno);
   }
   // A file system that cannot swap. Between the two renames the step has no name; what the run was
   // resumed from still has.
   const fs::path aside = directory_ / (std::string(removal_prefix) + path.filename().string());
-  remove_all(files_, aside);
+  files::remove_all(files_, aside);
   rename(path, aside);
   try {
     rename(temporary, path);
-  } catch (const FileError&) {
+  } catch (const files::FileError&) {
     rename(aside, path);
     throw;
   }
-  remove_all(files_, aside);
+  files::remove_all(files_, aside);
 }
 
 void CheckpointStore::prune() {
@@ -247,11 +249,12 @@ void CheckpointStore::prune() {
 void CheckpointStore::remove(const fs::path& checkpoint) {
   const fs::path aside =
       directory_ / (std::string(removal_prefix) + checkpoint.filename().string());
-  remove_all(files_, aside);
+  files::remove_all(files_, aside);
   if (files_.rename(checkpoint.c_str(), aside.c_str()) < 0) {
-    throw FileError("remove_checkpoint", "renaming " + checkpoint.string() + " to", aside, errno);
+    throw files::FileError("remove_checkpoint", "renaming " + checkpoint.string() + " to", aside,
+                           errno);
   }
-  remove_all(files_, aside);
+  files::remove_all(files_, aside);
 }
 
 std::vector<fs::path> CheckpointStore::clean() {
@@ -263,7 +266,7 @@ std::vector<fs::path> CheckpointStore::clean() {
       if (name.starts_with(std::string(mark) + std::string(prefix))) stale.push_back(entry.path());
     }
   }
-  for (const auto& path : stale) remove_all(files_, path);
+  for (const auto& path : stale) files::remove_all(files_, path);
   return stale;
 }
 
@@ -275,7 +278,7 @@ fs::path CheckpointStore::set_aside(const fs::path& checkpoint) {
     aside = first.string().append("-").append(std::to_string(copy));
   }
   if (files_.rename(checkpoint.c_str(), aside.c_str()) < 0) {
-    throw FileError("set_aside", "renaming " + checkpoint.string() + " to", aside, errno);
+    throw files::FileError("set_aside", "renaming " + checkpoint.string() + " to", aside, errno);
   }
   return aside;
 }
@@ -295,4 +298,4 @@ CheckpointStore::Discarded CheckpointStore::discard_after(std::int64_t step) {
   return discarded;
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::run

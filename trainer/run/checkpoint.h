@@ -12,7 +12,7 @@
 #include "trainer/run/checkpoint_state.h"
 #include "trainer/run/safetensors.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 
 // An opened checkpoint, all checksums verified.
 struct Checkpoint {
@@ -34,7 +34,7 @@ class CheckpointStore {
  public:
   // The directory `checkpoints` of a run; it is created by the first save.
   explicit CheckpointStore(std::filesystem::path directory, Retention retention = {},
-                           FileSystem& files = FileSystem::real());
+                           files::FileSystem& files = files::FileSystem::real());
 
   // Makes the checkpoint durable, then removes those that retention gives up. Throws FileError
   // naming the path and the last good checkpoint, which is then still there.
@@ -77,7 +77,7 @@ class CheckpointStore {
 
   std::filesystem::path directory_;
   Retention retention_;
-  FileSystem& files_;
+  files::FileSystem& files_;
 };
 
-}  // namespace normball::run
+}  // namespace normball::trainer::run

@@ -6,7 +6,7 @@
 
 #include "normball/error.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -56,7 +56,7 @@ const std::string& text_of(const Json& json, std::string_view what, std::string_
 }  // namespace
 
 std::string detail::with_checksum(std::string_view rest) {
-  return std::string(opening) + checksum_text(crc32c(rest)) + std::string(rest);
+  return std::string(opening) + files::checksum_text(files::crc32c(rest)) + std::string(rest);
 }
 
 std::string to_json(const CheckpointState& state) {
@@ -73,7 +73,7 @@ std::string to_json(const CheckpointState& state) {
     if (state.better) json["better"] = *state.better == Better::Lower ? "lower" : "higher";
   }
   for (const auto& [name, sum] : state.files) {
-    json["files"][name] = {{"bytes", sum.bytes}, {"crc32c", checksum_text(sum.crc)}};
+    json["files"][name] = {{"bytes", sum.bytes}, {"crc32c", files::checksum_text(sum.crc)}};
   }
   try {
     // The document without its opening brace continues after the checksum.
@@ -88,7 +88,7 @@ CheckpointState parse_state(std::string_view text, std::string_view where) {
     malformed(where, "not a checkpoint's state, or its beginning is damaged");
   }
   const auto rest = text.substr(opening.size() + digits);
-  const std::string expected = checksum_text(crc32c(rest));
+  const std::string expected = files::checksum_text(files::crc32c(rest));
   if (text.substr(opening.size(), digits) != expected) {
     malformed(where, "checksum ", text.substr(opening.size(), digits), " but the text has ",
               expected, ": the file is damaged");
@@ -131,4 +131,4 @@ CheckpointState parse_state(std::string_view text, std::string_view where) {
   return state;
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::run

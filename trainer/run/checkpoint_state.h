@@ -10,7 +10,7 @@
 
 #include "trainer/files/checksum.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 
 enum class Better { Lower, Higher };
 
@@ -20,7 +20,7 @@ struct CheckpointState {
   std::optional<double> metric = {};                // what "best" is judged by; finite
   std::optional<Better> better = {};                // of the metric; earlier versions did not say
   std::map<std::string, std::string> notes = {};
-  std::map<std::string, FileChecksum> files = {};  // filled in by the store
+  std::map<std::string, files::FileChecksum> files = {};  // filled in by the store
 };
 
 // Begins with the CRC-32C of all that follows it, so that no bit of the text can change unnoticed.
@@ -34,4 +34,4 @@ namespace detail {
 std::string with_checksum(std::string_view rest);
 }  // namespace detail
 
-}  // namespace normball::run
+}  // namespace normball::trainer::run

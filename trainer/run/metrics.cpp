@@ -11,7 +11,7 @@
 #include "normball/text.h"
 #include "trainer/files/atomic_file.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace fs = std::filesystem;
 namespace {
 
@@ -60,7 +60,7 @@ Scan scan_lines(const fs::path& path, const std::function<bool(MetricsLine)>& us
   std::string rest, damage;
   bool done = false;
   std::int64_t number = 0;
-  read_in_pieces(path, [&](std::span<const std::byte> piece) {
+  files::read_in_pieces(path, [&](std::span<const std::byte> piece) {
     if (done) return;
     rest.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     size_t begin = 0;
@@ -141,18 +141,18 @@ MetricsLine parse_metrics_line(std::string_view text, std::string_view where) {
 }
 
 MetricsWriter::MetricsWriter(fs::path path, std::optional<std::int64_t> resume_step,
-                             FileSystem& files)
+                             files::FileSystem& files)
     : path_(std::move(path)), files_(files) {
   if (resume_step && fs::exists(path_)) {
     bytes_ = lines_up_to(path_, *resume_step, &last_step_);
   }
   file_ = files_.open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
-  if (file_ < 0) throw FileError("MetricsWriter", "opening", path_, errno);
+  if (file_ < 0) throw files::FileError("MetricsWriter", "opening", path_, errno);
   // Cutting a file's end is one operation of the file system: no copy is needed to be safe.
   if (files_.truncate(file_, bytes_) < 0) {
     const int error = errno;
     files_.close(file_);
-    throw FileError("MetricsWriter", "cutting", path_, error);
+    throw files::FileError("MetricsWriter", "cutting", path_, error);
   }
 }
 
@@ -165,8 +165,8 @@ void MetricsWriter::write(const MetricsLine& line) {
   }
   const std::string text = to_json(line) + "\n";
   try {
-    write_fully(files_, file_, std::as_bytes(std::span(text)), "MetricsWriter", path_);
-  } catch (const FileError&) {
+    files::write_fully(files_, file_, std::as_bytes(std::span(text)), "MetricsWriter", path_);
+  } catch (const files::FileError&) {
     files_.truncate(file_, bytes_);  // no half line before the next one
     throw;
   }
@@ -175,7 +175,7 @@ void MetricsWriter::write(const MetricsLine& line) {
 }
 
 void MetricsWriter::sync() {
-  if (files_.sync(file_) < 0) throw FileError("MetricsWriter", "syncing", path_, errno);
+  if (files_.sync(file_) < 0) throw files::FileError("MetricsWriter", "syncing", path_, errno);
 }
 
 void check_metrics(const fs::path& path, std::int64_t resume_step) {
@@ -194,4 +194,4 @@ Metrics read_metrics(const fs::path& path) {
   return metrics;
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::run

@@ -18,7 +18,7 @@
 
 #include "trainer/files/file_system.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 
 struct MetricsLine {
   using Value = std::variant<bool, std::int64_t, double, std::string>;
@@ -38,7 +38,7 @@ class MetricsWriter {
   // Starts an empty file, or goes on after `resume_step`: later lines, and a line that a crash cut
   // off, are removed first, in one operation. Log all of a step before its checkpoint.
   MetricsWriter(std::filesystem::path path, std::optional<std::int64_t> resume_step = {},
-                FileSystem& files = FileSystem::real());
+                files::FileSystem& files = files::FileSystem::real());
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
@@ -50,7 +50,7 @@ class MetricsWriter {
 
  private:
   std::filesystem::path path_;
-  FileSystem& files_;
+  files::FileSystem& files_;
   int file_ = -1;
   off_t bytes_ = 0;
   std::int64_t last_step_ = 0;
@@ -67,4 +67,4 @@ struct Metrics {
 };
 Metrics read_metrics(const std::filesystem::path& path);
 
-}  // namespace normball::run
+}  // namespace normball::trainer::run

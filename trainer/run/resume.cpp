@@ -8,14 +8,14 @@
 #include "trainer/config/config_use.h"
 #include "trainer/run/metrics.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace fs = std::filesystem;
 namespace {
 
 // The checkpoint of another run that this one started from, if it did.
 std::string origin_of(const fs::path& directory) {
   if (!fs::exists(directory / "config.toml")) return "never";
-  const std::string resume = stored_config(directory).run.resume;
+  const std::string resume = config::stored_config(directory).run.resume;
   return resume == "auto" ? "never" : resume;
 }
 
@@ -58,7 +58,7 @@ StartingPoint named(const fs::path& path) {
 void require_none_was_saved(const fs::path& directory) {
   const fs::path metrics = directory / "metrics.jsonl";
   const auto lines = read_metrics(metrics).lines;
-  const std::int64_t due = stored_config(directory).run.checkpoint_every;
+  const std::int64_t due = config::stored_config(directory).run.checkpoint_every;
   if (lines.empty() || due == 0 || lines.back().step <= due) return;
   normball::detail::invalid("resume", directory.string(), " has no checkpoint, but ",
                             metrics.string(), " goes to step ", lines.back().step,
@@ -109,7 +109,7 @@ void refuse_to_write_over(const fs::path& directory) {
       " already holds a run; --resume goes on with it, --name starts another one");
 }
 
-StartingPoint find_starting_point(const Config& config, const fs::path& directory) {
+StartingPoint find_starting_point(const config::Config& config, const fs::path& directory) {
   const std::string& resume = config.run.resume;
   if (resume == "auto") return newest_of_own(directory);
   auto start = resume == "never" ? StartingPoint{} : named(resume);
@@ -122,7 +122,7 @@ StartingPoint find_starting_point(const Config& config, const fs::path& director
   return start;
 }
 
-Config as_recorded(Config config, const std::string& origin) {
+config::Config as_recorded(config::Config config, const std::string& origin) {
   for (std::string* path : {&config.data.path, &config.data.validation, &config.data.bpe}) {
     if (!path->empty() && is_there(*path)) *path = absolute(*path);
   }
@@ -130,9 +130,9 @@ Config as_recorded(Config config, const std::string& origin) {
   return config;
 }
 
-Config configuration_of(const fs::path& directory, std::span<const std::string> settings,
-                        std::string_view command, const fs::path& recorded_in) {
-  Config config = stored_config(directory, settings, command);
+config::Config configuration_of(const fs::path& directory, std::span<const std::string> settings,
+                                std::string_view command, const fs::path& recorded_in) {
+  config::Config config = config::stored_config(directory, settings, command);
   const fs::path then =
       recorded_in.empty() ? fs::path(config.run.dir) / config.run.name : recorded_in;
   const fs::path own_copy = directory / "tokenizer";
@@ -153,10 +153,10 @@ Config configuration_of(const fs::path& directory, std::span<const std::string> 
   return config;
 }
 
-void require_same_model(const Checkpoint& checkpoint, const Config& config) {
+void require_same_model(const Checkpoint& checkpoint, const config::Config& config) {
   const auto& notes = checkpoint.state.notes;
   std::string text;
-  for (const auto& [key, now] : model_facts(config)) {
+  for (const auto& [key, now] : config::model_facts(config)) {
     const auto then = notes.find(key);
     if (then == notes.end() || then->second == now) continue;
     text +=
@@ -175,4 +175,4 @@ bool sets(std::span<const std::string> settings, std::string_view key) {
   });
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::run

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-namespace normball::run {
+namespace normball::trainer::run {
 
 // Holds the directory's .lock as long as it lives; the system lets go of it when the process ends,
 // however it ends. Throws std::runtime_error naming the process that has it.
@@ -18,4 +18,4 @@ class RunLock {
   int file_ = -1;
 };
 
-}  // namespace normball::run
+}  // namespace normball::trainer::run

@@ -18,7 +18,7 @@
 #include "normball/error.h"
 #include "normball/text.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace fs = std::filesystem;
 namespace {
 
@@ -205,7 +205,7 @@ std::string describe(Dtype dtype, std::span<const std::int64_t> shape) {
   return text + "]";
 }
 
-void write_safetensors(OutputFile& out, std::span<const TensorView> tensors,
+void write_safetensors(files::OutputFile& out, std::span<const TensorView> tensors,
                        const Metadata& metadata) {
   std::vector<const TensorView*> order;
   std::unordered_set<std::string_view> seen;
@@ -295,7 +295,7 @@ Safetensors parse_safetensors(std::span<const std::byte> file, std::string_view 
 
 SafetensorsFile::SafetensorsFile(const fs::path& path) : path_(path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw FileError("SafetensorsFile", "opening", path, errno);
+  if (file < 0) throw files::FileError("SafetensorsFile", "opening", path, errno);
   struct stat info {};
   void* mapped = MAP_FAILED;
   int error = 0;
@@ -306,7 +306,7 @@ SafetensorsFile::SafetensorsFile(const fs::path& path) : path_(path) {
     if (mapped == MAP_FAILED) error = errno;
   }
   ::close(file);
-  if (error != 0) throw FileError("SafetensorsFile", "reading", path, error);
+  if (error != 0) throw files::FileError("SafetensorsFile", "reading", path, error);
   if (mapped != MAP_FAILED) {
     mapped_ = {static_cast<const std::byte*>(mapped), static_cast<size_t>(info.st_size)};
   }
@@ -352,4 +352,4 @@ const TensorView& SafetensorsFile::at(std::string_view name, Dtype dtype,
   return tensor;
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::run

@@ -14,7 +14,7 @@
 
 #include "trainer/files/atomic_file.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 
 enum class Dtype { F64, F32, F16, BF16, I64, I32, U8, U16, BOOL };
 
@@ -33,7 +33,7 @@ using Metadata = std::map<std::string, std::string>;
 // Larger types first, so that every tensor is aligned for its type; otherwise in the given order.
 // Throws std::invalid_argument, before anything is written, for a bad or repeated name or a shape
 // that does not fit its data.
-void write_safetensors(OutputFile& out, std::span<const TensorView> tensors,
+void write_safetensors(files::OutputFile& out, std::span<const TensorView> tensors,
                        const Metadata& metadata = {});
 
 struct Safetensors {
@@ -74,4 +74,4 @@ class SafetensorsFile {
 // "F32 [2, 3]"
 std::string describe(Dtype dtype, std::span<const std::int64_t> shape);
 
-}  // namespace normball::run
+}  // namespace normball::trainer::run

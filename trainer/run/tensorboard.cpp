@@ -14,7 +14,7 @@
 #include "trainer/files/atomic_file.h"
 #include "trainer/files/checksum.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace fs = std::filesystem;
 namespace {
 
@@ -111,10 +111,10 @@ std::vector<fs::path> event_files(const fs::path& directory) {
 }
 
 EventWriter::EventWriter(const fs::path& directory, std::optional<std::int64_t> first_step,
-                         FileSystem& files)
+                         files::FileSystem& files)
     : path_(new_path(directory)), files_(files) {
   file_ = files_.open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0666);
-  if (file_ < 0) throw FileError("EventWriter", "creating", path_, errno);
+  if (file_ < 0) throw files::FileError("EventWriter", "creating", path_, errno);
   write(event(0).bytes(3, "brain.Event:2").data());
   if (first_step) {  // SessionLog: status = 1, START = 1
     write(event(*first_step).message(7, Message().integer(1, 1)).data());
@@ -144,8 +144,8 @@ void EventWriter::text(std::int64_t step, std::string_view tag, std::string_view
 void EventWriter::write(const std::string& data) {
   const std::string length = raw(static_cast<std::uint64_t>(data.size()));
   const std::string record =
-      length + raw(masked(crc32c(length))) + data + raw(masked(crc32c(data)));
-  write_fully(files_, file_, std::as_bytes(std::span(record)), "EventWriter", path_);
+      length + raw(masked(files::crc32c(length))) + data + raw(masked(files::crc32c(data)));
+  files::write_fully(files_, file_, std::as_bytes(std::span(record)), "EventWriter", path_);
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::run

@@ -13,7 +13,7 @@
 
 #include "trainer/files/file_system.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 
 // The names of a directory's event files, in the order in which they are read.
 std::vector<std::filesystem::path> event_files(const std::filesystem::path& directory);
@@ -24,7 +24,7 @@ class EventWriter {
   // in the order of names, in which readers take them. A resumed run starts another one whose first
   // event tells readers to drop what older files have from `first_step` on.
   EventWriter(const std::filesystem::path& directory, std::optional<std::int64_t> first_step = {},
-              FileSystem& files = FileSystem::real());
+              files::FileSystem& files = files::FileSystem::real());
   ~EventWriter();
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
@@ -39,8 +39,8 @@ class EventWriter {
   void write(const std::string& event);
 
   std::filesystem::path path_;
-  FileSystem& files_;
+  files::FileSystem& files_;
   int file_ = -1;
 };
 
-}  // namespace normball::run
+}  // namespace normball::trainer::run

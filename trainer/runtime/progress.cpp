@@ -10,7 +10,7 @@
 
 #include "trainer/runtime/terminal.h"
 
-namespace normball::run {
+namespace normball::trainer::runtime {
 namespace {
 
 std::string format(const char* pattern, double value) {
@@ -157,4 +157,4 @@ void Progress::finish() {
   line_.clear();
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::runtime

@@ -7,7 +7,7 @@
 #include <ostream>
 #include <string>
 
-namespace normball::run {
+namespace normball::trainer::runtime {
 
 struct Snapshot {
   std::int64_t step = 0;
@@ -60,4 +60,4 @@ class Progress {
   std::chrono::steady_clock::time_point last_{};
 };
 
-}  // namespace normball::run
+}  // namespace normball::trainer::runtime

@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-namespace normball::run {
+namespace normball::trainer::runtime {
 namespace {
 
 constexpr int wake = SIGURG;  // does nothing by itself
@@ -87,4 +87,4 @@ bool StopWish::requested() {
   return sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
 }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::runtime

@@ -9,7 +9,7 @@
 #include <csignal>
 #include <thread>
 
-namespace normball::run {
+namespace normball::trainer::runtime {
 
 // Made before other threads. A signal ends the process at once, but for the first one during a
 // StopWish. What the parent process had ignored (nohup) stays ignored.
@@ -39,4 +39,4 @@ class StopWish {
   static bool requested();
 };
 
-}  // namespace normball::run
+}  // namespace normball::trainer::runtime

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace normball::trainer {
+namespace normball::trainer::runtime {
 namespace {
 
 constexpr size_t page = size_t(2) << 20, alignment = 64;
@@ -125,4 +125,4 @@ void keep_tensor_memory() {
 
 TensorMemory tensor_memory() { return blocks().memory(); }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::runtime

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-namespace normball::trainer {
+namespace normball::trainer::runtime {
 
 // From now on LibTorch's CPU tensors of 2 MiB or more lie on huge pages, and what they leave is
 // kept for the next ones. A step allocates the same activations as the one before; with malloc they
@@ -20,4 +20,4 @@ struct TensorMemory {
 };
 TensorMemory tensor_memory();
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::runtime

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-namespace normball::run {
+namespace normball::trainer::runtime {
 namespace {
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
@@ -111,4 +111,4 @@ std::string PrintablePieces::add(std::string_view piece) {
 
 std::string PrintablePieces::finish() { return printable(std::exchange(pending_, {})); }
 
-}  // namespace normball::run
+}  // namespace normball::trainer::runtime

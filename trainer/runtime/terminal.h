@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace normball::run {
+namespace normball::trainer::runtime {
 
 // The width of the terminal behind standard error; 80 where there is none.
 int terminal_columns();
@@ -36,4 +36,4 @@ class PrintablePieces {
   std::string pending_;
 };
 
-}  // namespace normball::run
+}  // namespace normball::trainer::runtime

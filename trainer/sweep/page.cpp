@@ -6,7 +6,7 @@
 #include "plot/svg.h"
 #include "trainer/report/report_assets.h"
 
-namespace normball::sweep {
+namespace normball::trainer::sweep {
 namespace {
 
 using plot::escaped;
@@ -45,8 +45,8 @@ for (const head of document.querySelectorAll("th.sortable")) {
 )";
 
 std::string cell(const std::string& text, const std::string& value = "-", const char* kind = "") {
-  return "<td" + std::string(kind) + (value == "-" ? "" : " data-value=\"" + escaped(value) + "\"") + ">" + text +
-         "</td>";
+  return "<td" + std::string(kind) +
+         (value == "-" ? "" : " data-value=\"" + escaped(value) + "\"") + ">" + text + "</td>";
 }
 
 std::string states(const Point& point) {
@@ -70,18 +70,19 @@ std::string row_of(const Plan& plan, const Summary& summary, size_t index,
     row += cell(escaped(value.label), value.number ? number_text(*value.number) : "-");
   }
   const auto estimate = point.estimate();
-  row += estimate ? cell(value_text(summary.metric, estimate->value), number_text(estimate->value)) : cell("", "");
-  row += estimate && estimate->count > 1
-             ? cell(value_text(summary.metric, estimate->low) + " to " + value_text(summary.metric, estimate->high),
-                    number_text(estimate->high - estimate->low))
-             : cell("", "");
+  row += estimate ? cell(value_text(summary.metric, estimate->value), number_text(estimate->value))
+                  : cell("", "");
+  row += estimate && estimate->count > 1 ? cell(value_text(summary.metric, estimate->low) + " to " +
+                                                    value_text(summary.metric, estimate->high),
+                                                number_text(estimate->high - estimate->low))
+                                         : cell("", "");
   row += cell(states(point), "-", " class=\"words\"");
   std::string links;
   for (const Cell* one : cells.at(point.at)) {
     const auto found = by_cell.find(one->name);
     const std::string hint = found == by_cell.end() ? "not run" : found->second->reason;
-    links += (links.empty() ? "" : " ") + std::string("<a href=\"") + escaped(one->name) + "/\" title=\"" +
-             escaped(hint) + "\">" + std::to_string(one->seed) + "</a>";
+    links += (links.empty() ? "" : " ") + std::string("<a href=\"") + escaped(one->name) +
+             "/\" title=\"" + escaped(hint) + "\">" + std::to_string(one->seed) + "</a>";
   }
   return row + cell(links, "-", " class=\"words\"") + "</tr>\n";
 }
@@ -96,11 +97,13 @@ std::string page_of(const Plan& plan, const Summary& summary, std::span<const Re
   std::map<std::vector<size_t>, std::vector<const Cell*>> cells;
   for (const auto& one : all) cells[one.at].push_back(&one);
 
-  std::string page = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" + escaped(plan.name) +
+  std::string page = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" +
+                     escaped(plan.name) +
                      "</title><meta name=\"viewport\" content=\"width=device-width\"><style>" +
-                     std::string(run::assets::page_style()) + style + "</style></head><body><main>\n<header><h1>" +
-                     escaped(plan.name) + "</h1><p>" + escaped(plan.base) + ", judged by " +
-                     escaped(summary.metric.text()) + "</p></header>\n<section class=\"card\">";
+                     std::string(report::assets::page_style()) + style +
+                     "</style></head><body><main>\n<header><h1>" + escaped(plan.name) + "</h1><p>" +
+                     escaped(plan.base) + ", judged by " + escaped(summary.metric.text()) +
+                     "</p></header>\n<section class=\"card\">";
   if (summary.best) {
     const auto& best = summary.points[*summary.best];
     page += "<p><strong>Best: " + escaped(label_of(plan, best)) + "</strong>, " +
@@ -111,12 +114,16 @@ std::string page_of(const Plan& plan, const Summary& summary, std::span<const Re
   page += "</ul></section>\n<section class=\"pictures\">";
   for (const auto& picture : pictures) page += "<div class=\"card\">" + picture.svg + "</div>\n";
   page += "</section>\n<section class=\"card scroll\"><table><thead><tr>";
-  for (const auto& axis : plan.axes) page += "<th class=\"sortable\">" + escaped(axis.name) + "</th>";
+  for (const auto& axis : plan.axes)
+    page += "<th class=\"sortable\">" + escaped(axis.name) + "</th>";
   page += "<th class=\"sortable\">" + escaped(summary.metric.text()) +
-          "</th><th class=\"sortable\">95 % interval of the mean</th><th class=\"words sortable\">state</th>"
+          "</th><th class=\"sortable\">95 % interval of the mean</th><th class=\"words "
+          "sortable\">state</th>"
           "<th class=\"words\">runs, by seed</th></tr></thead><tbody>\n";
-  for (size_t i = 0; i < summary.points.size(); ++i) page += row_of(plan, summary, i, by_cell, cells);
-  return page + "</tbody></table></section>\n</main><script>" + script + "</script></body></html>\n";
+  for (size_t i = 0; i < summary.points.size(); ++i)
+    page += row_of(plan, summary, i, by_cell, cells);
+  return page + "</tbody></table></section>\n</main><script>" + script +
+         "</script></body></html>\n";
 }
 
-}  // namespace normball::sweep
+}  // namespace normball::trainer::sweep

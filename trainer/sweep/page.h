@@ -9,10 +9,10 @@
 #include "trainer/sweep/results.h"
 #include "trainer/sweep/summary.h"
 
-namespace normball::sweep {
+namespace normball::trainer::sweep {
 
 // Links go to the run directories beside the page.
 std::string page_of(const Plan& plan, const Summary& summary, std::span<const Result> results,
                     std::span<const Picture> pictures);
 
-}  // namespace normball::sweep
+}  // namespace normball::trainer::sweep

@@ -10,7 +10,7 @@
 #include "plot/parallel_axes.h"
 #include "trainer/report/report.h"
 
-namespace normball::sweep {
+namespace normball::trainer::sweep {
 namespace fs = std::filesystem;
 namespace {
 
@@ -37,8 +37,8 @@ plot::HeatMap::Square square_of(const Plan& plan, const Summary& summary, size_t
   square.hint += ": " + square.text;
   if (estimate->count > 1) {
     square.hint += " (95 %: " + value_text(summary.metric, estimate->low) + " to " +
-                   value_text(summary.metric, estimate->high) + ", " + std::to_string(estimate->count) +
-                   " seeds)";
+                   value_text(summary.metric, estimate->high) + ", " +
+                   std::to_string(estimate->count) + " seeds)";
   }
   return square;
 }
@@ -87,7 +87,8 @@ std::vector<size_t> ranking(const Summary& summary) {
     if (summary.points[i].whole()) order.push_back(i);
   }
   const double sign = higher_is_better(summary.metric.curve) ? -1 : 1;
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return sign * summary.points[i].estimate()->value; });
+  std::ranges::stable_sort(order, {},
+                           [&](size_t i) { return sign * summary.points[i].estimate()->value; });
   return order;
 }
 
@@ -109,24 +110,27 @@ std::vector<Picture> over_axis(const Plan& plan, const Summary& summary) {
   return {{"over-" + axis.name + ".svg",
            plot::to_svg(plot::BandChart{
                .title = summary.metric.text() + " over " + axis.name,
-               .subtitle = seeds_text(plan) + (plan.seeds.size() > 1 ? ", band: 95 % interval of the mean" : ""),
+               .subtitle = seeds_text(plan) +
+                           (plan.seeds.size() > 1 ? ", band: 95 % interval of the mean" : ""),
                .x_label = (axis.logarithmic ? "log10 of " : "") + axis.name,
                .y_label = summary.metric.text(),
                .series = {series}})}};
 }
 
 // The curve of a point: mean, least and largest over its seeds at each step that all of them have.
-std::vector<plot::BandChart::Point> curve_of(const Plan& plan, const Point& point, const Metric& metric,
-                                             const std::map<std::pair<std::vector<size_t>, std::int64_t>, std::string>& names,
-                                             const fs::path& cells) {
+std::vector<plot::BandChart::Point> curve_of(
+    const Plan& plan, const Point& point, const Metric& metric,
+    const std::map<std::pair<std::vector<size_t>, std::int64_t>, std::string>& names,
+    const fs::path& cells) {
   std::map<double, std::vector<double>> at_step;
   for (const auto seed : plan.seeds) {
     const fs::path run = cells / names.at({point.at, seed});
     if (!fs::exists(run / "metrics.jsonl")) return {};
-    const auto data = run::read_run(run);
+    const auto data = report::read_run(run);
     const auto found = data.curves.find(metric.curve);
     if (found == data.curves.end()) return {};
-    for (const auto& value : run::thin(found->second, 300)) at_step[value.step].push_back(value.value);
+    for (const auto& value : report::thin(found->second, 300))
+      at_step[value.step].push_back(value.value);
   }
   std::vector<plot::BandChart::Point> points;
   for (const auto& [step, values] : at_step) {
@@ -141,12 +145,13 @@ std::vector<plot::BandChart::Point> curve_of(const Plan& plan, const Point& poin
 std::vector<Picture> over_steps(const Plan& plan, const Summary& summary, const fs::path& cells) {
   std::map<std::pair<std::vector<size_t>, std::int64_t>, std::string> names;
   for (const auto& cell : cells_of(plan)) names[{cell.at, cell.seed}] = cell.name;
-  plot::BandChart chart{.title = summary.metric.curve + " over the steps",
-                        .subtitle = "the best points; " + seeds_text(plan) +
-                                    (plan.seeds.size() > 1 ? ", band: from the lowest to the highest seed" : ""),
-                        .x_label = "step",
-                        .y_label = summary.metric.curve,
-                        .series = {}};
+  plot::BandChart chart{
+      .title = summary.metric.curve + " over the steps",
+      .subtitle = "the best points; " + seeds_text(plan) +
+                  (plan.seeds.size() > 1 ? ", band: from the lowest to the highest seed" : ""),
+      .x_label = "step",
+      .y_label = summary.metric.curve,
+      .series = {}};
   double low = INFINITY, high = 0;
   for (const size_t index : ranking(summary)) {
     if (chart.series.size() == most_curves) break;
@@ -174,8 +179,9 @@ std::vector<Picture> side_by_side(const Plan& plan, const Summary& summary) {
   const auto order = ranking(summary);
   for (size_t rank = order.size(); rank-- > 0;) {
     const auto& point = summary.points[order[rank]];
-    const double share =
-        order.size() > 1 ? 1 - static_cast<double>(rank) / static_cast<double>(order.size() - 1) : 1;
+    const double share = order.size() > 1
+                             ? 1 - static_cast<double>(rank) / static_cast<double>(order.size() - 1)
+                             : 1;
     picture.lines.push_back({.at = point.at,
                              .share = share,
                              .text = value_text(summary.metric, point.estimate()->value),
@@ -193,7 +199,8 @@ std::string value_text(const Metric& metric, double value) {
     std::snprintf(text, sizeof text, "%.2f %%", 100 * value);
   } else {
     const double size = std::abs(value);
-    std::snprintf(text, sizeof text, size != 0 && (size < 1e-3 || size >= 1e4) ? "%.2e" : "%.4g", value);
+    std::snprintf(text, sizeof text, size != 0 && (size < 1e-3 || size >= 1e4) ? "%.2e" : "%.4g",
+                  value);
   }
   return text;
 }
@@ -210,4 +217,4 @@ std::vector<Picture> pictures_of(const Plan& plan, const Summary& summary, const
   return pictures;
 }
 
-}  // namespace normball::sweep
+}  // namespace normball::trainer::sweep

@@ -1,10 +1,10 @@
 #include "trainer/sweep/plan.h"
 
+#include <toml++/toml.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
-
-#include <toml++/toml.h>
 
 #include "normball/random.h"
 #include "normball/text.h"
@@ -13,12 +13,12 @@
 #include "trainer/config/presets.h"
 #include "trainer/files/file_system.h"
 
-namespace normball::sweep {
+namespace normball::trainer::sweep {
 namespace fs = std::filesystem;
 namespace {
 
-using run::at_line;
-using run::wrong;
+using config::at_line;
+using config::wrong;
 
 constexpr std::uintmax_t max_file = 1 << 20;
 constexpr std::int64_t max_points = 10'000;
@@ -156,8 +156,8 @@ std::optional<Ends> take_ends(Reader& reader, std::string_view key) {
     const auto low = array->get(0)->value<double>(), high = array->get(1)->value<double>();
     if (low && high && *low < *high && (key != "log" || *low > 0)) return Ends{*low, *high};
   }
-  wrong(reader.place(*node), key, " must be two numbers, ",
-        key == "log" ? "both positive, " : "", "the smaller first");
+  wrong(reader.place(*node), key, " must be two numbers, ", key == "log" ? "both positive, " : "",
+        "the smaller first");
 }
 
 // Numbers between the ends: evenly, or at random. Three digits are enough to tell neighbours apart
@@ -169,8 +169,8 @@ std::vector<double> spread(Ends ends, bool logarithmic, std::int64_t points,
   Random random(static_cast<std::uint64_t>(draw_seed.value_or(0)));
   std::vector<double> result;
   for (std::int64_t i = 0; i < points; ++i) {
-    const double share = draw_seed ? random.uniform()
-                                   : static_cast<double>(i) / static_cast<double>(points - 1);
+    const double share =
+        draw_seed ? random.uniform() : static_cast<double>(i) / static_cast<double>(points - 1);
     const double value = back(forward(ends.low) + share * (forward(ends.high) - forward(ends.low)));
     char text[32];
     std::snprintf(text, sizeof text, "%.3g", value);
@@ -189,17 +189,18 @@ std::vector<AxisValue> numbers_of(Reader& reader, const std::string& key) {
   const auto seed = reader.count("seed", 0);
   if (log && linear) wrong(reader.where(), "an axis has log or linear, not both");
   if (!log && !linear) {
-    if (points || draws) wrong(reader.where(), "points and draws need log = [a, b] or linear = [a, b]");
+    if (points || draws)
+      wrong(reader.where(), "points and draws need log = [a, b] or linear = [a, b]");
     return {};
   }
   if (points.has_value() == draws.has_value()) {
-    wrong(reader.where(), "log and linear need either points = N, evenly spaced, or draws = N, at random");
+    wrong(reader.where(),
+          "log and linear need either points = N, evenly spaced, or draws = N, at random");
   }
   if (seed && !draws) wrong(reader.where(), "seed is for draws");
   std::vector<AxisValue> values;
-  for (const double number :
-       spread(log ? *log : *linear, log.has_value(), draws ? *draws : *points,
-              draws ? std::optional(seed.value_or(0)) : std::nullopt)) {
+  for (const double number : spread(log ? *log : *linear, log.has_value(), draws ? *draws : *points,
+                                    draws ? std::optional(seed.value_or(0)) : std::nullopt)) {
     const std::string text = number_text(number);
     values.push_back({.label = text, .settings = {key + "=" + text}, .number = number});
   }
@@ -221,7 +222,8 @@ Axis axis_of(const toml::table& table, const std::string& where, const std::stri
   const auto key = reader.text("key");
   const auto keys = reader.texts("keys");
   if (key.has_value() == !keys.empty()) {
-    wrong(where, "an axis needs key = \"section.key\", or keys = [\"...\", \"...\"] to change together");
+    wrong(where,
+          "an axis needs key = \"section.key\", or keys = [\"...\", \"...\"] to change together");
   }
   Axis axis;
   axis.name = reader.text("name").value_or(key ? short_name(*key) : "");
@@ -261,18 +263,21 @@ std::vector<std::int64_t> seeds_of(Reader& reader) {
       if (seed && *seed >= 0) seeds.push_back(*seed);
     }
     if (seeds.size() == array->size() && !seeds.empty()) return seeds;
-  } else if (const auto count = node->value_exact<std::int64_t>(); count && *count >= 1 && *count <= max_points) {
+  } else if (const auto count = node->value_exact<std::int64_t>();
+             count && *count >= 1 && *count <= max_points) {
     for (std::int64_t seed = 0; seed < *count; ++seed) seeds.push_back(seed);
     return seeds;
   }
-  wrong(reader.place(*node), "seeds must be a number of seeds, or a list of them (whole numbers from 0)");
+  wrong(reader.place(*node),
+        "seeds must be a number of seeds, or a list of them (whole numbers from 0)");
 }
 
 // What a directory may be called without trouble in a shell.
 std::string file_name(std::string_view label) {
   std::string name;
   for (const char c : label) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '+';
+    const bool plain =
+        std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '+';
     name += plain ? c : '-';
   }
   return name;
@@ -282,7 +287,7 @@ std::string file_name(std::string_view label) {
 
 Plan read_plan(const fs::path& file) {
   const std::string where = file.string();
-  toml::table table = run::parse_toml(run::read_small_file(file, max_file), where);
+  toml::table table = config::parse_toml(files::read_small_file(file, max_file), where);
   Reader reader(table, where, where);
   Plan plan{.name = reader.text("name").value_or(file.stem().string()),
             .base = reader.text("base").value_or(""),
@@ -292,7 +297,8 @@ Plan read_plan(const fs::path& file) {
             .metric = reader.text("metric").value_or("")};
   require_settings(plan.settings, where);
   if (plan.base.empty()) wrong(where, "base = \"...\" must name a configuration file or a preset");
-  for (const fs::path& beside : {file.parent_path() / plan.base, file.parent_path() / (plan.base + ".toml")}) {
+  for (const fs::path& beside :
+       {file.parent_path() / plan.base, file.parent_path() / (plan.base + ".toml")}) {
     if (fs::is_regular_file(beside)) {
       plan.base = beside.string();
       break;
@@ -300,7 +306,8 @@ Plan read_plan(const fs::path& file) {
   }
   if (const auto* node = reader.take("axis")) {
     const auto* array = node->as_array();
-    if (array == nullptr) wrong(reader.place(*node), "an axis starts with [[axis]], in double brackets");
+    if (array == nullptr)
+      wrong(reader.place(*node), "an axis starts with [[axis]], in double brackets");
     for (const auto& element : *array) {
       if (!element.is_table()) wrong(reader.place(element), "an axis starts with [[axis]]");
       plan.axes.push_back(axis_of(*element.as_table(), reader.place(element), where));
@@ -315,7 +322,8 @@ Axis parse_axis(std::string_view text) {
   const auto equals = text.find('=');
   const std::string_view head = text.substr(0, equals);
   if (equals == std::string_view::npos) {
-    wrong(where, "an axis is section.key=value,value,... or the text of an [[axis]] of a sweep file");
+    wrong(where,
+          "an axis is section.key=value,value,... or the text of an [[axis]] of a sweep file");
   }
   // A key has a dot and no blank: the short form.
   if (head.find('.') != std::string_view::npos && head.find(' ') == std::string_view::npos) {
@@ -339,7 +347,7 @@ Axis parse_axis(std::string_view text) {
     axis.logarithmic = is_logarithmic(axis.values);
     return axis;
   }
-  const auto table = run::parse_toml("axis = {" + std::string(text) + "}", where);
+  const auto table = config::parse_toml("axis = {" + std::string(text) + "}", where);
   return axis_of(*table["axis"].as_table(), where, where);
 }
 
@@ -369,7 +377,8 @@ std::vector<Cell> cells_of(const Plan& plan) {
       next.settings.push_back("run.seed=" + std::to_string(seed));
       if (!names.insert(next.name).second) {
         wrong("sweep", "two cells are called ", next.name,
-              "; a value or seed is given twice, or labels differ only in signs that file names lack");
+              "; a value or seed is given twice, or labels differ only in signs that file names "
+              "lack");
       }
       result.push_back(std::move(next));
     }
@@ -377,4 +386,4 @@ std::vector<Cell> cells_of(const Plan& plan) {
   return result;
 }
 
-}  // namespace normball::sweep
+}  // namespace normball::trainer::sweep

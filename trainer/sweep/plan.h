@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace normball::sweep {
+namespace normball::trainer::sweep {
 
 // One place on an axis: the settings it makes, as --set takes them, and what it is called.
 struct AxisValue {
@@ -63,4 +63,4 @@ struct Cell {
 // Every combination, the seeds innermost. Throws where two would have the same name.
 std::vector<Cell> cells_of(const Plan& plan);
 
-}  // namespace normball::sweep
+}  // namespace normball::trainer::sweep

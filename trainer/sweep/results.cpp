@@ -12,7 +12,7 @@
 #include "trainer/files/file_system.h"
 #include "trainer/report/report.h"
 
-namespace normball::sweep {
+namespace normball::trainer::sweep {
 namespace fs = std::filesystem;
 namespace {
 
@@ -28,7 +28,7 @@ Status parse_status(std::string_view text, std::string_view where) {
   detail::invalid(where, unknown_name("status", text, status_names));
 }
 
-CurveSummary summarize(std::span<const run::CurvePoint> points, bool higher) {
+CurveSummary summarize(std::span<const report::CurvePoint> points, bool higher) {
   CurveSummary result{.last = points.back().value, .tail = 0, .best = points.front().value};
   const double from = 0.75 * points.back().step;
   double sum = 0;
@@ -68,7 +68,7 @@ Result result_of(const Plan& plan, const Cell& cell, const fs::path& directory,
   result.status = failure.empty() ? Status::Finished : Status::Failed;
   result.reason = failure;
   if (!fs::exists(directory / "metrics.jsonl")) return result;
-  const auto run = run::read_run(directory);
+  const auto run = report::read_run(directory);
   result.steps = run.steps;
   result.seconds = run.seconds.value_or(0);
   if (run.diverged || run.nonfinite_step) {
@@ -76,8 +76,9 @@ Result result_of(const Plan& plan, const Cell& cell, const fs::path& directory,
     result.reason = run.remarks.empty() ? "it diverged" : run.remarks.back();
   }
   for (const auto& [name, points] : run.curves) {
-    std::vector<run::CurvePoint> finite = points;
-    std::erase_if(finite, [](const run::CurvePoint& point) { return !std::isfinite(point.value); });
+    std::vector<report::CurvePoint> finite = points;
+    std::erase_if(finite,
+                  [](const report::CurvePoint& point) { return !std::isfinite(point.value); });
     if (!finite.empty()) result.curves[name] = summarize(finite, higher_is_better(name));
   }
   return result;
@@ -111,7 +112,8 @@ Result parse_result(std::string_view line, std::string_view where) {
                   .steps = json.at("steps"),
                   .seconds = json.at("seconds")};
     for (const auto& [name, curve] : json.at("curves").items()) {
-      result.curves[name] = {.last = curve.at("last"), .tail = curve.at("tail"), .best = curve.at("best")};
+      result.curves[name] = {
+          .last = curve.at("last"), .tail = curve.at("tail"), .best = curve.at("best")};
     }
     return result;
   } catch (const Json::exception& error) {
@@ -121,12 +123,13 @@ Result parse_result(std::string_view line, std::string_view where) {
 
 std::vector<Result> read_results(const fs::path& file) {
   if (!fs::exists(file)) return {};
-  std::istringstream text(run::read_small_file(file, max_file));
+  std::istringstream text(files::read_small_file(file, max_file));
   std::vector<Result> results;
   int number = 0;
   for (std::string line; std::getline(text, line);) {
     ++number;
-    if (!line.empty()) results.push_back(parse_result(line, file.string() + ":" + std::to_string(number)));
+    if (!line.empty())
+      results.push_back(parse_result(line, file.string() + ":" + std::to_string(number)));
   }
   return results;
 }
@@ -134,7 +137,7 @@ std::vector<Result> read_results(const fs::path& file) {
 void write_results(const fs::path& file, std::span<const Result> results) {
   std::string text;
   for (const auto& result : results) text += to_json(result) + "\n";
-  run::write_file_atomically(run::FileSystem::real(), file, text);
+  files::write_file_atomically(files::FileSystem::real(), file, text);
 }
 
 std::string to_csv(const Plan& plan, std::span<const Result> results) {
@@ -161,8 +164,8 @@ std::string to_csv(const Plan& plan, std::span<const Result> results) {
       if (found == result.curves.end()) {
         text += ",,,";
       } else {
-        text += "," + number_text(found->second.last) + "," + number_text(found->second.tail) + "," +
-                number_text(found->second.best);
+        text += "," + number_text(found->second.last) + "," + number_text(found->second.tail) +
+                "," + number_text(found->second.best);
       }
     }
     text += "\n";
@@ -170,4 +173,4 @@ std::string to_csv(const Plan& plan, std::span<const Result> results) {
   return text;
 }
 
-}  // namespace normball::sweep
+}  // namespace normball::trainer::sweep

@@ -11,7 +11,7 @@
 
 #include "trainer/sweep/plan.h"
 
-namespace normball::sweep {
+namespace normball::trainer::sweep {
 
 enum class Status { Finished, Diverged, Failed };
 std::string_view to_text(Status status);
@@ -26,15 +26,15 @@ struct CurveSummary {
 };
 
 struct Result {
-  std::string cell;                                  // the name of the run directory
-  std::map<std::string, std::string> place;          // the label on each axis
+  std::string cell;                          // the name of the run directory
+  std::map<std::string, std::string> place;  // the label on each axis
   std::int64_t seed = 0;
-  std::vector<std::string> settings;                 // with the base they make the run
+  std::vector<std::string> settings;  // with the base they make the run
   Status status = Status::Finished;
   std::string reason = {};  // of one that did not finish
   std::int64_t steps = 0;
-  double seconds = 0;                                // of training; all starts together
-  std::map<std::string, CurveSummary> curves = {};   // loss, val_loss, ...: where finite
+  double seconds = 0;                               // of training; all starts together
+  std::map<std::string, CurveSummary> curves = {};  // loss, val_loss, ...: where finite
 
   bool operator==(const Result&) const = default;
 };
@@ -56,4 +56,4 @@ std::string to_csv(const Plan& plan, std::span<const Result> results);
 
 bool higher_is_better(std::string_view metric);
 
-}  // namespace normball::sweep
+}  // namespace normball::trainer::sweep

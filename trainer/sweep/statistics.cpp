@@ -7,7 +7,7 @@
 
 #include "normball/error.h"
 
-namespace normball::sweep {
+namespace normball::trainer::sweep {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -138,4 +138,4 @@ std::optional<std::int64_t> steps_to(std::span<const std::pair<std::int64_t, dou
   return since;
 }
 
-}  // namespace normball::sweep
+}  // namespace normball::trainer::sweep

@@ -8,7 +8,7 @@
 #include "normball/error.h"
 #include "normball/text.h"
 
-namespace normball::sweep {
+namespace normball::trainer::sweep {
 namespace {
 
 constexpr std::array<std::string_view, 3> kinds = {"last", "tail", "best"};
@@ -80,7 +80,8 @@ std::string budget(std::span<const Result> results) {
   std::snprintf(hours, sizeof hours, "%.2f", seconds / 3600);
   std::string text = "budget: " + count_of(results.size(), "run");
   if (most > 0) {
-    text += " of " + (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) + " steps";
+    text += " of " + (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) +
+            " steps";
   }
   return text + ", " + hours + " hours of training in all";
 }
@@ -113,7 +114,8 @@ Metric metric_of(std::string_view text, std::span<const Result> results) {
     }
   }
   const auto have = [&](std::string_view curve) {
-    return std::ranges::any_of(results, [&](const Result& result) { return result.curves.contains(std::string(curve)); });
+    return std::ranges::any_of(
+        results, [&](const Result& result) { return result.curves.contains(std::string(curve)); });
   };
   if (metric.curve.empty()) {
     metric.curve = have("val_accuracy") ? "val_accuracy" : have("val_loss") ? "val_loss" : "loss";
@@ -183,7 +185,8 @@ Summary summarize(const Plan& plan, std::span<const Result> results) {
   if (summary.best) {
     const auto& best = summary.points[*summary.best];
     for (size_t i = 0; i < plan.axes.size(); ++i) {
-      if (const auto text = border(plan.axes[i], best.at[i]); !text.empty()) summary.remarks.push_back(text);
+      if (const auto text = border(plan.axes[i], best.at[i]); !text.empty())
+        summary.remarks.push_back(text);
     }
     if (const auto text = overlap(plan, summary); !text.empty()) summary.remarks.push_back(text);
   }
@@ -192,4 +195,4 @@ Summary summarize(const Plan& plan, std::span<const Result> results) {
   return summary;
 }
 
-}  // namespace normball::sweep
+}  // namespace normball::trainer::sweep

@@ -9,7 +9,7 @@
 #include "trainer/data/token_loader.h"
 #include "trainer/files/checksum.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -25,11 +25,11 @@ torch::Tensor tensor_on(std::vector<std::int64_t>& values, at::IntArrayRef shape
   return torch::from_blob(values.data(), shape, torch::kInt64);
 }
 
-Batch as_tensors(ImageBatch& batch) {
+models::Batch as_tensors(ImageBatch& batch) {
   return {tensor_on(batch.pixels, {batch.count, batch.channels, batch.height, batch.width}),
           tensor_on(batch.labels, {batch.count})};
 }
-Batch as_tensors(TokenBatch& batch) {
+models::Batch as_tensors(TokenBatch& batch) {
   return {tensor_on(batch.inputs, {batch.rows, batch.length}),
           tensor_on(batch.targets, {batch.rows, batch.length})};
 }
@@ -42,7 +42,7 @@ class Stream {
     batch_.after = loader.cursor();
     batches_.emplace(std::move(loader));
   }
-  Batch next() {
+  models::Batch next() {
     batches_->next(batch_);
     return as_tensors(batch_);
   }
@@ -54,23 +54,23 @@ class Stream {
 };
 
 // How many of the items eval.batches covers; a batch is eval.batch, or as in training.
-std::int64_t evaluated_of(std::int64_t items, const run::Config& config) {
+std::int64_t evaluated_of(std::int64_t items, const config::Config& config) {
   const std::int64_t batch = config.eval.batch > 0 ? config.eval.batch : config.train.batch;
   const std::int64_t batches = config.eval.batches;
   return batches > 0 && batches < items / batch + 1 ? std::min(items, batches * batch) : items;
 }
 // How many go through the model at a time: what fits into memory in training does here.
-std::int64_t evaluated_at_once(const run::Config& config) {
+std::int64_t evaluated_at_once(const config::Config& config) {
   return config.eval.batch > 0 ? config.eval.batch : config.train.micro();
 }
 
 std::string digest_of(const std::vector<std::span<const std::uint8_t>>& pieces) {
-  run::FileChecksum sum;
+  files::FileChecksum sum;
   for (const auto& piece : pieces) {
-    sum.crc = run::crc32c(std::as_bytes(piece), sum.crc);
+    sum.crc = files::crc32c(std::as_bytes(piece), sum.crc);
     sum.bytes += piece.size();
   }
-  return run::checksum_text(sum.crc) + " of " + std::to_string(sum.bytes) + " bytes";
+  return files::checksum_text(sum.crc) + " of " + std::to_string(sum.bytes) + " bytes";
 }
 std::string digest_of(const data::ImageSet& images) {
   return digest_of({images.pixels.span(), images.labels.span()});
@@ -78,7 +78,7 @@ std::string digest_of(const data::ImageSet& images) {
 
 class ImageSource final : public DataSource {
  public:
-  ImageSource(data::ImageData images, const run::Config& config)
+  ImageSource(data::ImageData images, const config::Config& config)
       : images_(std::move(images)),
         evaluation_size_(evaluated_at_once(config)),
         evaluated_(evaluated_of(images_.test.count, config)) {
@@ -101,7 +101,7 @@ class ImageSource final : public DataSource {
     seek({.seed = static_cast<std::uint64_t>(config.run.seed)});
   }
 
-  Batch next() override { return stream_.next(); }
+  models::Batch next() override { return stream_.next(); }
   DataCursor cursor() const override { return stream_.cursor(); }
   void seek(const DataCursor& cursor) override {
     stream_.start(data::ImageLoader(images_.train, options_, cursor));
@@ -111,7 +111,7 @@ class ImageSource final : public DataSource {
     return (evaluated_ + evaluation_size_ - 1) / evaluation_size_;
   }
   std::int64_t evaluation_items() const override { return evaluated_; }
-  Batch evaluation_batch(std::int64_t index) override {
+  models::Batch evaluation_batch(std::int64_t index) override {
     const std::int64_t first = index * evaluation_size_;
     data::image_range(images_.test, *table_, first, std::min(evaluation_size_, evaluated_ - first),
                       evaluation_);
@@ -138,7 +138,7 @@ class ImageSource final : public DataSource {
 
 class TokenSource final : public DataSource {
  public:
-  TokenSource(data::TokenDataset tokens, const run::Config& config)
+  TokenSource(data::TokenDataset tokens, const config::Config& config)
       : tokens_(std::move(tokens)),
         options_{.batch = config.train.micro(), .length = config.model.context} {
     const std::int64_t windows = (tokens_.validation.size() - 1) / options_.length;
@@ -172,7 +172,7 @@ class TokenSource final : public DataSource {
     facts_.items = stream_.cursor().items;
   }
 
-  Batch next() override { return stream_.next(); }
+  models::Batch next() override { return stream_.next(); }
   DataCursor cursor() const override { return stream_.cursor(); }
   void seek(const DataCursor& cursor) override {
     stream_.start(data::TokenLoader(tokens_.train, options_, cursor));
@@ -184,7 +184,7 @@ class TokenSource final : public DataSource {
   std::int64_t evaluation_items() const override {
     return evaluation_ ? evaluation_->windows() : 0;
   }
-  Batch evaluation_batch(std::int64_t index) override {
+  models::Batch evaluation_batch(std::int64_t index) override {
     evaluation_->fill(index, evaluation_buffer_);
     return as_tensors(evaluation_buffer_);
   }
@@ -200,7 +200,7 @@ class TokenSource final : public DataSource {
   TokenBatch evaluation_buffer_;
 };
 
-data::TokenDataset open_text(const run::Config& config) {
+data::TokenDataset open_text(const config::Config& config) {
   const auto& from = config.data;
   const auto tokenizer =
       from.bpe.empty() ? data::Tokenizer::bytes() : data::Tokenizer::gpt2(from.bpe);
@@ -219,7 +219,7 @@ data::TokenDataset open_text(const run::Config& config) {
   return tokens;
 }
 
-data::TokenDataset open_shards(const run::DataConfig& from) {
+data::TokenDataset open_shards(const config::DataConfig& from) {
   auto tokens = data::load_shards(from.path, {.vocabulary = 0, .validation = from.validation});
   if (from.bpe.empty()) return tokens;
   tokens.tokenizer = data::Tokenizer::gpt2(from.bpe);
@@ -231,7 +231,7 @@ data::TokenDataset open_shards(const run::DataConfig& from) {
   return tokens;
 }
 
-data::ImageData open_images(const run::DataConfig& from) {
+data::ImageData open_images(const config::DataConfig& from) {
   const bool cifar10 = from.kind == "cifar10";
   std::string place = from.path;
   if (place.empty()) place = !cifar10 || fs::is_directory(from.kind) ? from.kind : "data";
@@ -249,11 +249,11 @@ data::ImageData open_images(const run::DataConfig& from) {
 
 }  // namespace
 
-std::unique_ptr<DataSource> open_data(const run::Config& config) {
+std::unique_ptr<DataSource> open_data(const config::Config& config) {
   const auto& from = config.data;
   if (from.kind == "text") return std::make_unique<TokenSource>(open_text(config), config);
   if (from.kind == "shards") return std::make_unique<TokenSource>(open_shards(from), config);
   return std::make_unique<ImageSource>(open_images(from), config);
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

@@ -12,7 +12,7 @@
 #include "trainer/data/tokenizer.h"
 #include "trainer/models/model.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 
 // What a model must know of the data it sees.
 struct DataFacts {
@@ -33,7 +33,7 @@ class DataSource {
   const DataFacts& facts() const { return facts_; }
 
   // The next batch, which lives until the one after it. The following one is made meanwhile.
-  virtual Batch next() = 0;
+  virtual models::Batch next() = 0;
   // Where the data stands after the last batch, and how to go on from there.
   virtual data::DataCursor cursor() const = 0;
   virtual void seek(const data::DataCursor& cursor) = 0;
@@ -42,7 +42,7 @@ class DataSource {
   // in all does not depend on train.micro_batch, which only says how many are taken at a time.
   virtual std::int64_t evaluation_batches() const = 0;
   virtual std::int64_t evaluation_items() const = 0;
-  virtual Batch evaluation_batch(std::int64_t index) = 0;
+  virtual models::Batch evaluation_batch(std::int64_t index) = 0;
 
   // Of every byte that is trained on, or validated with: a resumed run must have the same.
   virtual std::string training_digest() const = 0;
@@ -56,6 +56,6 @@ class DataSource {
 };
 
 // Everything is read and checked before the first step.
-std::unique_ptr<DataSource> open_data(const run::Config& config);
+std::unique_ptr<DataSource> open_data(const config::Config& config);
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

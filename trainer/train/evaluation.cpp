@@ -2,13 +2,13 @@
 
 #include <cmath>
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 
-Evaluation evaluate(const Model& model, DataSource& data) {
+Evaluation evaluate(const models::Model& model, DataSource& data) {
   double loss = 0, correct = 0;
   Evaluation result;
   for (std::int64_t i = 0; i < data.evaluation_batches(); ++i) {
-    const Outcome outcome = model.evaluate(data.evaluation_batch(i));
+    const models::Outcome outcome = model.evaluate(data.evaluation_batch(i));
     loss += outcome.loss.item<double>() * static_cast<double>(outcome.count);
     result.targets += outcome.count;
     if (outcome.correct) {
@@ -21,4 +21,4 @@ Evaluation evaluate(const Model& model, DataSource& data) {
   return result;
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

@@ -6,7 +6,7 @@
 #include "trainer/models/model.h"
 #include "trainer/train/data_source.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 
 struct Evaluation {
   double loss = 0;  // mean over the targets
@@ -15,6 +15,6 @@ struct Evaluation {
 };
 
 // Nothing of the model or of the training's randomness changes.
-Evaluation evaluate(const Model& model, DataSource& data);
+Evaluation evaluate(const models::Model& model, DataSource& data);
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

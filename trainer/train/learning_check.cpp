@@ -6,7 +6,7 @@
 
 #include "trainer/config/config_use.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 namespace {
 
 constexpr std::int64_t least_window = 10;
@@ -16,7 +16,7 @@ constexpr double absurd_weight = 1e8;
 constexpr double clearly_fallen = 0.9;  // of the first loss
 constexpr double risen = 10;            // times the first loss: no noise, however short the run
 
-double largest_weight(const Model& model) {
+double largest_weight(const models::Model& model) {
   double largest = 0;
   for (const auto& parameter : model.parameters()) {
     if (parameter.tensor.numel() == 0) continue;
@@ -44,7 +44,8 @@ void LearningCheck::skipped(std::int64_t step) {
   if (step > steps_ - window_) ++late_skipped_;
 }
 
-LearningCheck::Verdict LearningCheck::judge(const run::Config& config, const Model& model,
+LearningCheck::Verdict LearningCheck::judge(const config::Config& config,
+                                            const models::Model& model,
                                             const std::optional<Evaluation>& evaluation) const {
   const double weight = largest_weight(model);
   const bool by_loss = first_loss_ && late_count_ >= least_window && steps_ >= 2 * least_window;
@@ -76,8 +77,8 @@ LearningCheck::Verdict LearningCheck::judge(const run::Config& config, const Mod
   text << "the largest weight is " << weight << ": the stepsize "
        << (useless || absurd || far_up ? "is too large"
                                        : "may be too large, or too small to learn by")
-       << " (" << run::optimizer_text(config) << ")";
+       << " (" << config::optimizer_text(config) << ")";
   return {.diverged = useless || (absurd && hardly), .text = text.str()};
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

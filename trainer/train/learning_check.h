@@ -9,7 +9,7 @@
 #include "trainer/models/model.h"
 #include "trainer/train/evaluation.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 
 class LearningCheck {
  public:
@@ -28,7 +28,7 @@ class LearningCheck {
   // The loss of the first step is compared with the mean over the last tenth of the run, at least
   // ten steps. A run of less than twenty steps is judged by its last loss, and only where that has
   // risen tenfold. Where most of the last steps were skipped, nothing was learned.
-  Verdict judge(const run::Config& config, const Model& model,
+  Verdict judge(const config::Config& config, const models::Model& model,
                 const std::optional<Evaluation>& evaluation) const;
 
  private:
@@ -38,4 +38,4 @@ class LearningCheck {
   std::int64_t late_count_ = 0, late_skipped_ = 0;
 };
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

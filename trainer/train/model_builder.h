@@ -7,9 +7,9 @@
 #include "trainer/models/make_model.h"
 #include "trainer/train/data_source.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 
 // Throws where model and data do not fit together. Weights are zero until set.
-std::unique_ptr<Model> build_model(const run::Config& config, const DataFacts& facts);
+std::unique_ptr<models::Model> build_model(const config::Config& config, const DataFacts& facts);
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

@@ -4,10 +4,10 @@
 
 #include "normball/error.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 
-std::vector<NamedTensor> model_state(const Model& model) {
-  std::vector<NamedTensor> tensors;
+std::vector<optim::NamedTensor> model_state(const models::Model& model) {
+  std::vector<optim::NamedTensor> tensors;
   for (const auto& parameter : model.parameters()) {
     tensors.push_back({parameter.name, parameter.tensor});
   }
@@ -15,7 +15,7 @@ std::vector<NamedTensor> model_state(const Model& model) {
   return tensors;
 }
 
-std::vector<run::TensorView> views_of(const std::vector<NamedTensor>& tensors) {
+std::vector<run::TensorView> views_of(const std::vector<optim::NamedTensor>& tensors) {
   std::vector<run::TensorView> views;
   for (const auto& [name, tensor] : tensors) {
     TORCH_INTERNAL_ASSERT(tensor.is_contiguous() && tensor.scalar_type() == torch::kFloat32);
@@ -25,7 +25,7 @@ std::vector<run::TensorView> views_of(const std::vector<NamedTensor>& tensors) {
   return views;
 }
 
-void load_tensors(const run::SafetensorsFile& file, const std::vector<NamedTensor>& into,
+void load_tensors(const run::SafetensorsFile& file, const std::vector<optim::NamedTensor>& into,
                   std::string_view what) {
   if (file.tensors().size() != into.size()) {
     throw std::runtime_error(normball::detail::message(
@@ -41,4 +41,4 @@ void load_tensors(const run::SafetensorsFile& file, const std::vector<NamedTenso
   }
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

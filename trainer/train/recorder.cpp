@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 namespace {
 
 constexpr double recent = 0.02;  // weight of a step in the share of clipped ones
@@ -13,8 +13,8 @@ double seconds_between(auto from, auto to) {
 
 }  // namespace
 
-Recorder::Recorder(const std::filesystem::path& directory, const run::Config& config,
-                   std::string unit, std::int64_t steps, run::Progress& progress,
+Recorder::Recorder(const std::filesystem::path& directory, const config::Config& config,
+                   std::string unit, std::int64_t steps, runtime::Progress& progress,
                    std::optional<std::int64_t> resume_step, double earlier_seconds)
     : unit_(std::move(unit)),
       steps_(steps),
@@ -46,7 +46,8 @@ void Recorder::restart_rate() {
   units_since_log_ = 0;
 }
 
-run::MetricsLine Recorder::line_of(std::int64_t step, double loss, const StepOutcome& outcome) {
+run::MetricsLine Recorder::line_of(std::int64_t step, double loss,
+                                   const optim::StepOutcome& outcome) {
   run::MetricsLine line{.step = step, .values = {{"loss", loss}, {"lr", outcome.lr}}};
   const auto add = [&line](const char* name, const auto& value) {
     if (value) line.values.emplace_back(name, *value);
@@ -59,7 +60,7 @@ run::MetricsLine Recorder::line_of(std::int64_t step, double loss, const StepOut
   return line;
 }
 
-void Recorder::trained(std::int64_t step, double loss, const StepOutcome& outcome,
+void Recorder::trained(std::int64_t step, double loss, const optim::StepOutcome& outcome,
                        std::int64_t units) {
   units_since_log_ += units;
   units_ += units;
@@ -87,7 +88,7 @@ void Recorder::trained(std::int64_t step, double loss, const StepOutcome& outcom
   write(std::move(line));
 }
 
-void Recorder::stopped(std::int64_t step, double loss, const StepOutcome& outcome) {
+void Recorder::stopped(std::int64_t step, double loss, const optim::StepOutcome& outcome) {
   run::MetricsLine line = line_of(step, loss, outcome);
   line.values.emplace_back("stopped", true);
   write(std::move(line));
@@ -127,4 +128,4 @@ void Recorder::write(run::MetricsLine line) {
   events_.scalars(line.step, scalars);
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

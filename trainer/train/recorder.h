@@ -12,20 +12,21 @@
 #include "trainer/runtime/progress.h"
 #include "trainer/train/evaluation.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 
 class Recorder {
  public:
   // Starts the run's files, or goes on after a step of an earlier process that took so many
   // seconds.
-  Recorder(const std::filesystem::path& directory, const run::Config& config, std::string unit,
-           std::int64_t steps, run::Progress& progress,
+  Recorder(const std::filesystem::path& directory, const config::Config& config, std::string unit,
+           std::int64_t steps, runtime::Progress& progress,
            std::optional<std::int64_t> resume_step = {}, double earlier_seconds = 0);
 
   // After step number `step`, counted from 1, on so many images or tokens.
-  void trained(std::int64_t step, double loss, const StepOutcome& outcome, std::int64_t units);
+  void trained(std::int64_t step, double loss, const optim::StepOutcome& outcome,
+               std::int64_t units);
   // The last line of a run that does not go on: its step was not finite.
-  void stopped(std::int64_t step, double loss, const StepOutcome& outcome);
+  void stopped(std::int64_t step, double loss, const optim::StepOutcome& outcome);
   // The last line of a run that took all its steps in vain, with what was measured.
   void diverged(std::int64_t step, const std::string& text);
   void evaluated(std::int64_t step, const Evaluation& evaluation);
@@ -39,21 +40,22 @@ class Recorder {
  private:
   using Clock = std::chrono::steady_clock;
 
-  static run::MetricsLine line_of(std::int64_t step, double loss, const StepOutcome& outcome);
+  static run::MetricsLine line_of(std::int64_t step, double loss,
+                                  const optim::StepOutcome& outcome);
   void write(run::MetricsLine line);
   double rate();
   void restart_rate();
 
   std::string unit_;
   std::int64_t steps_, log_every_, first_step_;
-  run::Progress& progress_;
+  runtime::Progress& progress_;
   run::MetricsWriter metrics_;
   run::EventWriter events_;
   double earlier_seconds_;
   Clock::time_point start_ = Clock::now(), last_log_ = start_;
   std::int64_t units_since_log_ = 0, units_ = 0;
   double clipped_share_ = 0;
-  run::Snapshot snapshot_;
+  runtime::Snapshot snapshot_;
 };
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

@@ -9,11 +9,11 @@
 #include "trainer/data/tokenizer.h"
 #include "trainer/models/gpt.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 
 // The prompt and what the model adds to it. `show`, if given, gets the text piece by piece.
-std::string generate_text(const Gpt& model, const data::Tokenizer& tokenizer,
-                          const run::SampleConfig& config, std::uint64_t seed,
+std::string generate_text(const models::Gpt& model, const data::Tokenizer& tokenizer,
+                          const config::SampleConfig& config, std::uint64_t seed,
                           const std::function<void(std::string_view)>& show = {});
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

@@ -12,7 +12,7 @@
 #include "trainer/train/model_builder.h"
 #include "trainer/train/model_state.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -60,7 +60,7 @@ run::Checkpoint open_best(const fs::path& run) {
 struct Opened {
   fs::path directory;
   run::Checkpoint checkpoint;
-  run::Config config;
+  config::Config config;
   std::vector<std::string> settings;
 
   // How the run made tokens of its data; empty where it had the shards' own, as prepared.
@@ -68,12 +68,12 @@ struct Opened {
     const auto note = checkpoint.state.notes.find("tokenizer");
     if (note != checkpoint.state.notes.end()) return note->second;
     if (config.data.kind != "text") return "";  // runs of earlier versions do not say it
-    return run::stored_config(directory).data.bpe.empty() ? "bytes" : "gpt2";
+    return config::stored_config(directory).data.bpe.empty() ? "bytes" : "gpt2";
   }
   // The key decides nothing here: one that was set is refused.
   void require_unset(const char* key, std::string_view why) const {
     if (!run::sets(settings, key)) return;
-    throw run::SettingError(
+    throw config::SettingError(
         detail::message("open_run", "--set ", key, "=...: has no effect: ", why, ". Leave it out"));
   }
 };
@@ -81,7 +81,7 @@ struct Opened {
 Opened open_stored(const fs::path& path, std::span<const std::string> settings,
                    std::string_view command) {
   const fs::path directory = is_checkpoint(path) ? run::run_of(path) : path;
-  run::stored_config(directory);  // says so where it is no run
+  config::stored_config(directory);  // says so where it is no run
   auto checkpoint = is_checkpoint(path) ? run::open_checkpoint(path) : open_best(path);
   const auto& notes = checkpoint.state.notes;
   const auto written_in = notes.find("directory");
@@ -103,7 +103,7 @@ std::unique_ptr<DataSource> open_data_of(const Opened& opened) {
   }
 }
 
-std::unique_ptr<Model> open_model(const Opened& opened, const DataFacts& facts) {
+std::unique_ptr<models::Model> open_model(const Opened& opened, const DataFacts& facts) {
   auto model = build_model(opened.config, facts);
   load_tensors(opened.checkpoint.model, model_state(*model), "the model");
   return model;
@@ -159,7 +159,7 @@ StoredWriter open_writer(const fs::path& path, std::span<const std::string> sett
          "; only gpt writes text");
   }
   auto model = open_model(opened, {.unit = "tokens"});
-  const auto* gpt = dynamic_cast<const Gpt*>(model.get());
+  const auto* gpt = dynamic_cast<const models::Gpt*>(model.get());
   auto tokenizer = tokenizer_of(opened);
   return {std::move(opened.config), std::move(model), gpt, std::move(tokenizer)};
 }
@@ -173,4 +173,4 @@ int use_threads(std::int64_t threads) {
   return static_cast<int>(threads);
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

@@ -12,12 +12,12 @@
 #include "trainer/models/gpt.h"
 #include "trainer/train/data_source.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 
 struct StoredRun {
-  run::Config config;
+  config::Config config;
   std::unique_ptr<DataSource> data;
-  std::unique_ptr<Model> model;
+  std::unique_ptr<models::Model> model;
   std::filesystem::path checkpoint;
   std::int64_t step = 0;
   bool same_validation_data = true;  // as far as the run has recorded it
@@ -30,9 +30,9 @@ StoredRun open_run(const std::filesystem::path& path, std::span<const std::strin
 
 // A language model and what its tokens mean, without its data.
 struct StoredWriter {
-  run::Config config;
-  std::unique_ptr<Model> model;
-  const Gpt* gpt = nullptr;  // the model
+  config::Config config;
+  std::unique_ptr<models::Model> model;
+  const models::Gpt* gpt = nullptr;  // the model
   data::Tokenizer tokenizer;
 };
 StoredWriter open_writer(const std::filesystem::path& path,
@@ -41,4 +41,4 @@ StoredWriter open_writer(const std::filesystem::path& path,
 // Sets the threads of LibTorch and OpenMP; 0: as many as this process may use.
 int use_threads(std::int64_t threads);
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

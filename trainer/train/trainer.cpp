@@ -18,17 +18,17 @@
 #include "trainer/train/model_state.h"
 #include "trainer/train/sample.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::int64_t total_steps(const run::Config& config, const DataFacts& facts) {
+std::int64_t total_steps(const config::Config& config, const DataFacts& facts) {
   if (config.run.steps > 0) return config.run.steps;
   return config.run.epochs * std::max<std::int64_t>(1, facts.items / config.train.batch);
 }
 
-run::Retention retention_of(const run::Config& config) {
+run::Retention retention_of(const config::Config& config) {
   return {.last = static_cast<int>(config.run.keep_last), .best = config.run.keep_best};
 }
 
@@ -42,9 +42,10 @@ void set_metric(run::CheckpointState& state, const std::optional<Evaluation>& ev
 }
 
 // Throws with the first few keys that differ from those of the checkpoint's run.
-void require_same_run(const fs::path& checkpoint, const run::Config& config) {
+void require_same_run(const fs::path& checkpoint, const config::Config& config) {
   constexpr size_t shown = 6;
-  const auto conflicts = run::resume_conflicts(run::stored_config(run::run_of(checkpoint)), config);
+  const auto conflicts =
+      config::resume_conflicts(config::stored_config(run::run_of(checkpoint)), config);
   if (conflicts.empty()) return;
   std::string text;
   for (size_t i = 0; i < std::min(shown, conflicts.size()); ++i) text += "\n  " + conflicts[i];
@@ -58,7 +59,7 @@ void require_same_run(const fs::path& checkpoint, const run::Config& config) {
 
 }  // namespace
 
-Trainer::Trainer(run::Config config, TrainingOptions options)
+Trainer::Trainer(config::Config config, TrainingOptions options)
     : config_(std::move(config)),
       options_(options),
       directory_(fs::path(config_.run.dir) / config_.run.name),
@@ -68,19 +69,19 @@ Trainer::Trainer(run::Config config, TrainingOptions options)
       checkpoints_(directory_ / "checkpoints", retention_of(config_)),
       learning_(steps_) {
   initialize();
-  optimizer_ = make_optimizer(config_, *model_, steps_);
+  optimizer_ = optim::make_optimizer(config_, *model_, steps_);
   find_start();
 }
 
 // The loop of every method:
-TrainingResult Trainer::run(run::Progress& progress) {
-  const run::StopWish stop;
+TrainingResult Trainer::run(runtime::Progress& progress) {
+  const runtime::StopWish stop;
   open_directory(progress);
   const std::int64_t last =
       options_.stop_after > 0 ? std::min(steps_, step_ + options_.stop_after) : steps_;
   while (step_ < last && !stop.requested()) {
     const Loss loss = accumulate_gradients();
-    const StepOutcome outcome = take_step(loss);
+    const optim::StepOutcome outcome = take_step(loss);
     ++step_;
     evaluation_.reset();
     recorder_->trained(step_, loss.mean, outcome, loss.units);
@@ -112,9 +113,9 @@ Trainer::Loss Trainer::accumulate_gradients() {
   const std::int64_t parts = config_.train.accumulation();
   Loss result;
   for (std::int64_t part = 0; part < parts; ++part) {
-    const Batch batch =
+    const models::Batch batch =
         only_batch_.empty() ? data_->next() : only_batch_[static_cast<size_t>(part)];
-    const Outcome outcome = model_->forward(batch);
+    const models::Outcome outcome = model_->forward(batch);
     const double loss = outcome.loss.item<double>();
     result.units += outcome.count;
     if (!std::isfinite(loss)) {
@@ -131,19 +132,19 @@ Trainer::Loss Trainer::accumulate_gradients() {
 }
 
 // Weights and state move only where loss and gradients are finite.
-StepOutcome Trainer::take_step(const Loss& loss) {
+optim::StepOutcome Trainer::take_step(const Loss& loss) {
   if (loss.bad) {
-    StepOutcome outcome{.nonfinite = "loss"};
+    optim::StepOutcome outcome{.nonfinite = "loss"};
     refuse(loss, outcome, "the loss of " + *loss.bad);
     return outcome;
   }
-  StepOutcome outcome = optimizer_->step();
+  optim::StepOutcome outcome = optimizer_->step();
   if (outcome.nonfinite) refuse(loss, outcome, "the gradient of '" + *outcome.nonfinite + "'");
   return outcome;
 }
 
-void Trainer::refuse(const Loss& loss, StepOutcome& outcome, const std::string& where) {
-  outcome.lr = run::lr_schedule(config_, steps_).at(optimizer_->steps_taken());
+void Trainer::refuse(const Loss& loss, optim::StepOutcome& outcome, const std::string& where) {
+  outcome.lr = config::lr_schedule(config_, steps_).at(optimizer_->steps_taken());
   for (size_t i = 0; i < buffers_before_.size(); ++i) {
     model_->buffers()[i].tensor.copy_(buffers_before_[i]);
   }
@@ -166,7 +167,7 @@ void Trainer::evaluate_now() {
 }
 
 void Trainer::sample_now() {
-  const auto* gpt = dynamic_cast<const Gpt*>(model_.get());
+  const auto* gpt = dynamic_cast<const models::Gpt*>(model_.get());
   const auto& tokenizer = data_->facts().tokenizer;
   if (gpt == nullptr || !tokenizer) return;
   recorder_->sampled(step_, generate_text(*gpt, *tokenizer, config_.sample,
@@ -193,15 +194,15 @@ void Trainer::save() {
 void Trainer::initialize() {
   Random random(static_cast<std::uint64_t>(config_.run.seed));
   if (config_.model.init == "sphere") {
-    const auto layers = route_parameters(config_, model_->parameters()).layers();
-    initialize_on_spheres(*model_, layers, random);
+    const auto layers = optim::route_parameters(config_, model_->parameters()).layers();
+    models::initialize_on_spheres(*model_, layers, random);
   } else {
     model_->initialize(random);
   }
   const auto inputs = data_->preparation_inputs();
   if (inputs.defined()) model_->prepare(inputs);
   for (std::int64_t i = 0; config_.train.overfit_batch && i < config_.train.accumulation(); ++i) {
-    const Batch batch = data_->next();
+    const models::Batch batch = data_->next();
     only_batch_.push_back({batch.inputs.clone(), batch.targets.clone()});
   }
 }
@@ -211,7 +212,7 @@ void Trainer::find_start() {
   facts_ = {{"directory", fs::absolute(directory_).lexically_normal().string()},
             {"training_data", data_->training_digest()},
             {"validation_data", data_->validation_digest()}};
-  facts_.merge(run::model_facts(config_));
+  facts_.merge(config::model_facts(config_));
   if (tokenizer) facts_["tokenizer"] = tokenizer->name();
   facts_["evaluated"] = std::to_string(data_->evaluation_items());
   if (config_.train.overfit_batch) facts_["overfit_batch"] = std::to_string(config_.train.batch);
@@ -300,8 +301,8 @@ void Trainer::compare_evaluations(const run::Checkpoint& checkpoint) {
   }
 }
 
-void Trainer::open_directory(run::Progress& progress) {
-  run::make_directories(run::FileSystem::real(), directory_);
+void Trainer::open_directory(runtime::Progress& progress) {
+  files::make_directories(files::FileSystem::real(), directory_);
   if (!lock_) {
     lock_.emplace(directory_);
     // It was not there: what it holds now is another process's.
@@ -329,15 +330,16 @@ void Trainer::open_directory(run::Progress& progress) {
 
 // With it a run directory can be evaluated, sampled from and resumed by itself.
 void Trainer::write_what_the_run_is() {
-  auto& files = run::FileSystem::real();
-  run::write_file_atomically(files, directory_ / "config.toml",
-                             run::to_toml(run::as_recorded(config_, origin_)));
+  auto& files = files::FileSystem::real();
+  files::write_file_atomically(files, directory_ / "config.toml",
+                               config::to_toml(run::as_recorded(config_, origin_)));
   const auto& tokenizer = data_->facts().tokenizer;
   if (tokenizer && !tokenizer->directory().empty()) {
-    run::make_directories(files, directory_ / "tokenizer");
+    files::make_directories(files, directory_ / "tokenizer");
     for (const char* name : {"vocab.bpe", "encoder.json"}) {
       const fs::path from = fs::path(tokenizer->directory()) / name;
-      if (fs::exists(from)) run::copy_file_atomically(files, from, directory_ / "tokenizer" / name);
+      if (fs::exists(from))
+        files::copy_file_atomically(files, from, directory_ / "tokenizer" / name);
     }
   }
   if (!earlier_run_.empty()) copy_curves();
@@ -346,12 +348,12 @@ void Trainer::write_what_the_run_is() {
 // The curves of a run that goes on with another one begin at its first step: metrics.jsonl, and
 // TensorBoard's files, of which the next one says from which step on it counts instead.
 void Trainer::copy_curves() {
-  auto& files = run::FileSystem::real();
+  auto& files = files::FileSystem::real();
   std::vector<fs::path> names = run::event_files(earlier_run_);
   names.emplace_back("metrics.jsonl");
   for (const auto& name : names) {
     if (!fs::exists(earlier_run_ / name) || fs::exists(directory_ / name)) continue;
-    run::copy_file_atomically(files, earlier_run_ / name, directory_ / name);
+    files::copy_file_atomically(files, earlier_run_ / name, directory_ / name);
   }
 }
 
@@ -367,7 +369,7 @@ std::string Trainer::explain() const {
        << "steps      " << steps_ << " of " << config_.train.batch
        << (facts.item_units > 1 ? " sequences" : " images") << " (" << config_.train.accumulation()
        << " micro-batches)\n"
-       << "optimizer  " << run::optimizer_text(config_) << '\n';
+       << "optimizer  " << config::optimizer_text(config_) << '\n';
   if (resumed_at_) text << "goes on    after step " << step_ << ", " << last_checkpoint_ << '\n';
   for (const auto& note : notes_) text << "note       " << note << '\n';
   text << '\n' << optimizer_->explain();
@@ -375,4 +377,4 @@ std::string Trainer::explain() const {
   return text.str();
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

@@ -19,7 +19,7 @@
 #include "trainer/train/learning_check.h"
 #include "trainer/train/recorder.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 
 struct TrainingOptions {
   std::int64_t stop_after = 0;  // steps of this process, then save and stop; 0: all
@@ -40,12 +40,12 @@ class Trainer {
  public:
   // Reads the data, builds the model, finds the checkpoint to go on from. Writes nothing, but keeps
   // other processes out of a directory that is there already.
-  explicit Trainer(run::Config config, TrainingOptions options = {});
+  explicit Trainer(config::Config config, TrainingOptions options = {});
 
   // A summary for people: data, model, steps, which parameter is treated how.
   std::string explain() const;
 
-  TrainingResult run(run::Progress& progress);
+  TrainingResult run(runtime::Progress& progress);
 
   std::int64_t steps() const { return steps_; }
   const std::filesystem::path& directory() const { return directory_; }
@@ -62,25 +62,25 @@ class Trainer {
   void load(const run::Checkpoint& checkpoint);
   void require_same_data(const run::Checkpoint& checkpoint);
   void compare_evaluations(const run::Checkpoint& checkpoint);
-  void open_directory(run::Progress& progress);
+  void open_directory(runtime::Progress& progress);
   void write_what_the_run_is();
   void copy_curves();
 
   Loss accumulate_gradients();
-  StepOutcome take_step(const Loss& loss);
-  void refuse(const Loss& loss, StepOutcome& outcome, const std::string& where);
+  optim::StepOutcome take_step(const Loss& loss);
+  void refuse(const Loss& loss, optim::StepOutcome& outcome, const std::string& where);
   void evaluate_now();
   void sample_now();
   void save();
   bool due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
 
-  run::Config config_;
+  config::Config config_;
   TrainingOptions options_;
   std::filesystem::path directory_;
   std::unique_ptr<DataSource> data_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<models::Model> model_;
   std::int64_t steps_ = 0;
-  std::unique_ptr<TrainingOptimizer> optimizer_;
+  std::unique_ptr<optim::TrainingOptimizer> optimizer_;
   run::CheckpointStore checkpoints_;
   std::map<std::string, std::string> facts_;  // of data and place, for checkpoints
   std::vector<std::string> notes_;            // for the user, once there is a screen
@@ -95,8 +95,8 @@ class Trainer {
   LearningCheck learning_;
   std::optional<Evaluation> evaluation_;  // of this step
   std::filesystem::path last_checkpoint_;
-  std::vector<Batch> only_batch_;  // its micro-batches, with train.overfit_batch
+  std::vector<models::Batch> only_batch_;  // its micro-batches, with train.overfit_batch
   std::vector<torch::Tensor> buffers_before_;
 };
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

@@ -15,7 +15,7 @@
 #include "trainer/config/config_use.h"
 #include "trainer/config/presets.h"
 
-namespace normball::run {
+namespace normball::trainer::config {
 namespace {
 
 using testing::expect_invalid;
@@ -669,4 +669,4 @@ TEST(Config, TruncatedAndMutatedFilesAreReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace normball::run
+}  // namespace normball::trainer::config

@@ -11,8 +11,8 @@
 
 namespace {
 
-using normball::data::CharacterClass;
-using normball::data::Token;
+using normball::trainer::data::CharacterClass;
+using normball::trainer::data::Token;
 
 // Their class of every code point against ours. What differs must be one of the two documented
 // characters, or have no class in our version of Unicode (then it is a newer character).
@@ -20,7 +20,7 @@ int compare_classes(const std::string& theirs) {
   int newer = 0, wrong = 0;
   for (char32_t c = 0; c < theirs.size(); ++c) {
     if (c >= 0xd800 && c < 0xe000) continue;
-    const char ours = "LNSO"[static_cast<int>(normball::data::character_class(c))];
+    const char ours = "LNSO"[static_cast<int>(normball::trainer::data::character_class(c))];
     if (ours == theirs[c]) continue;
     const bool documented = (c == 0x85 && ours == 'S') || (c == 0xfeff && ours == 'O');
     if (documented) continue;
@@ -45,10 +45,10 @@ int main(int argc, char** argv) {
   const auto derived = [&] {  // the numbers follow from vocab.bpe alone
     std::ifstream file(std::string(argv[1]) + "/vocab.bpe");
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    return normball::data::Tokenizer(
-        std::make_shared<const normball::data::Bpe>(normball::data::Bpe::parse(text, "", argv[1])));
+    return normball::trainer::data::Tokenizer(std::make_shared<const normball::trainer::data::Bpe>(
+        normball::trainer::data::Bpe::parse(text, "", argv[1])));
   }();
-  const auto tokenizer = normball::data::Tokenizer::gpt2(argv[1]);
+  const auto tokenizer = normball::trainer::data::Tokenizer::gpt2(argv[1]);
   std::ifstream cases(argv[2]);
   int count = 0, failures = 0;
   size_t tokens = 0;

@@ -13,7 +13,7 @@
 namespace normball::testing {
 namespace {
 
-using namespace data;
+using namespace trainer::data;
 
 std::vector<std::string> words(std::string_view text) {
   std::vector<std::string> list;

@@ -17,7 +17,7 @@
 namespace normball::testing {
 namespace {
 
-using namespace data;
+using namespace trainer::data;
 
 TEST(BytesTest, MapsAFileAndSlicesShareIt) {
   const TemporaryDirectory directory;

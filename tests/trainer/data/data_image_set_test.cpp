@@ -16,7 +16,7 @@
 namespace normball::testing {
 namespace {
 
-using namespace data;
+using namespace trainer::data;
 
 IdxArray parse(const ByteVector& file) { return parse_idx(bytes_of(file), "test.idx"); }
 

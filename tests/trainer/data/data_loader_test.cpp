@@ -15,7 +15,7 @@
 namespace normball::testing {
 namespace {
 
-using namespace data;
+using namespace trainer::data;
 
 TEST(CursorTest, GoesThroughJsonUnchanged) {
   const DataCursor cursor{0xfedcba9876543210u, 12, 345, 678};

@@ -15,7 +15,7 @@
 namespace normball::testing {
 namespace {
 
-using namespace data;
+using namespace trainer::data;
 
 std::string text_of(const TokenData& data, const Tokenizer& tokenizer) {
   std::vector<std::int64_t> tokens(static_cast<size_t>(data.size()));

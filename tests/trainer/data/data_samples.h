@@ -19,10 +19,12 @@ using ByteVector = std::vector<std::uint8_t>;
 
 template <class Body>
 void expect_data_error(const Body& body, const std::vector<std::string>& parts) {
-  expect_error<data::DataError>(body, parts);
+  expect_error<trainer::data::DataError>(body, parts);
 }
 
-inline data::Bytes bytes_of(ByteVector bytes) { return data::Bytes::own(std::move(bytes)); }
+inline trainer::data::Bytes bytes_of(ByteVector bytes) {
+  return trainer::data::Bytes::own(std::move(bytes));
+}
 
 inline ByteVector idx_file(const std::vector<std::uint32_t>& shape, const ByteVector& elements) {
   ByteVector file{0, 0, 8, static_cast<std::uint8_t>(shape.size())};

@@ -14,7 +14,7 @@
 namespace normball::testing {
 namespace {
 
-using namespace data;
+using namespace trainer::data;
 
 std::vector<Token> range(int first, int count) {
   std::vector<Token> tokens(static_cast<size_t>(count));

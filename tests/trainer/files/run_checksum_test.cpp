@@ -2,7 +2,7 @@
 #include "tests/trainer/run_testing.h"
 #include "trainer/files/checksum.h"
 
-namespace normball::run {
+namespace normball::trainer::files {
 namespace {
 
 // One bit at a time, straight from the polynomial.
@@ -51,4 +51,4 @@ TEST(Checksum, OfAFileLargerThanAPiece) {
 }
 
 }  // namespace
-}  // namespace normball::run
+}  // namespace normball::trainer::files

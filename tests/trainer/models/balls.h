@@ -8,7 +8,7 @@
 #include "normball/product_norm.h"
 #include "trainer/models/model.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 
 struct Ball {
   Norm norm = Auto{};
@@ -29,4 +29,4 @@ inline std::vector<Layer> layers_of(const Model& model, const Balls& balls) {
   return layers;
 }
 
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 using namespace normball;
-using namespace normball::trainer;
+using namespace normball::trainer::models;
 
 class Dump {
  public:

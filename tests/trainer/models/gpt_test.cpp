@@ -7,7 +7,7 @@
 #include "trainer/models/initialization.h"
 #include "trainer/models/text_generator.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 namespace {
 
 using namespace ops;  // NOLINT
@@ -90,7 +90,7 @@ TEST(GptTest, CustomaryInitializationMakesBlocksTheIdentity) {
   }
   const auto tokens = random_tokens(kSmall, 1, 10);
   const auto embedding = model.parameters().front().tensor.detach();
-  const auto expected = rms_norm(embedding.index_select(0, tokens[0])).matmul(embedding.t());
+  const auto expected = ops::rms_norm(embedding.index_select(0, tokens[0])).matmul(embedding.t());
   EXPECT_LT(difference(model.predict(tokens)[0], expected), 1e-5);
 }
 
@@ -251,14 +251,14 @@ TEST(TextGeneratorTest, RefusesWhatItCannotDo) {
 TEST(Ops, RmsNormHasUnitSecondMoment) {
   torch::manual_seed(6);
   const auto x = torch::randn({4, 7, 64}) * 30;
-  const auto y = rms_norm(x);
+  const auto y = ops::rms_norm(x);
   EXPECT_LT(difference(y.square().mean(-1), torch::ones({4, 7})), 1e-5);
   EXPECT_LT(difference(y * x.norm(2, -1, true) / 8, x), 1e-4);
-  EXPECT_EQ(rms_norm(torch::zeros({3})).abs().max().item<double>(), 0);
+  EXPECT_EQ(ops::rms_norm(torch::zeros({3})).abs().max().item<double>(), 0);
 }
 
 TEST(Ops, ReluSquaredKeepsTheSecondMomentsScale) {
-  const auto y = relu_squared(torch::tensor({-2.0, 0.0, 0.5, 3.0}));
+  const auto y = ops::relu_squared(torch::tensor({-2.0, 0.0, 0.5, 3.0}));
   EXPECT_TRUE(y.equal(torch::tensor({0.0, 0.0, 0.5, 18.0})));
 }
 
@@ -266,10 +266,11 @@ TEST(Ops, RotatedProductsDependOnDistanceOnly) {
   torch::manual_seed(7);
   const auto options = torch::TensorOptions(torch::kFloat64);
   const std::int64_t dim = 16, length = 40;
-  const auto q = rms_norm(torch::randn({dim}, options)), k = rms_norm(torch::randn({dim}, options));
+  const auto q = ops::rms_norm(torch::randn({dim}, options)),
+             k = ops::rms_norm(torch::randn({dim}, options));
   const auto everywhere = [&](const torch::Tensor& x, std::int64_t first) {
-    const auto rotation = rotary_embedding(first, length, dim, 10000, options);
-    return norm_rotary(x.expand({1, length, 1, dim}), rotation).squeeze();
+    const auto rotation = ops::rotary_embedding(first, length, dim, 10000, options);
+    return ops::norm_rotary(x.expand({1, length, 1, dim}), rotation).squeeze();
   };
   const auto products = everywhere(q, 0).matmul(everywhere(k, 0).t());
   const auto later = everywhere(q, 1000).matmul(everywhere(k, 1000).t());
@@ -286,7 +287,7 @@ TEST(Ops, AttentionIsTheWeightedMeanOfThePast) {
   const auto q = torch::randn({1, queries, heads, dim}, options);
   const auto k = torch::randn({1, keys, heads, dim}, options);
   const auto v = torch::randn({1, keys, heads, dim}, options);
-  const auto result = causal_attention(q, k, v);
+  const auto result = ops::causal_attention(q, k, v);
   for (std::int64_t h = 0; h < heads; ++h) {
     for (std::int64_t i = 0; i < queries; ++i) {
       auto sum = torch::zeros({dim}, options);
@@ -313,8 +314,8 @@ TEST(Ops, OutputCrossEntropyIsTheMeanLogProbability) {
     const double chosen = logits[targets[i].item<std::int64_t>()].item<double>();
     expected += (std::log(logits.exp().sum().item<double>()) - chosen) / 5;
   }
-  EXPECT_NEAR(linear_cross_entropy(hidden, weight, targets).item<double>(), expected, 1e-12);
+  EXPECT_NEAR(ops::linear_cross_entropy(hidden, weight, targets).item<double>(), expected, 1e-12);
 }
 
 }  // namespace
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

@@ -6,7 +6,7 @@
 #include "trainer/models/initialization.h"
 #include "trainer/models/make_model.h"
 
-namespace normball::trainer {
+namespace normball::trainer::models {
 namespace {
 
 using testing::expect_invalid;
@@ -207,4 +207,4 @@ TEST(MlpTest, IsWhatItsFormulaSays) {
 }
 
 }  // namespace
-}  // namespace normball::trainer
+}  // namespace normball::trainer::models

@@ -5,7 +5,7 @@
 #include "tests/trainer/run_testing.h"
 #include "trainer/report/report.h"
 
-namespace normball::run {
+namespace normball::trainer::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -167,4 +167,4 @@ TEST(Report, PageHoldsTheDataAndNamesCannotBreakIt) {
 }
 
 }  // namespace
-}  // namespace normball::run
+}  // namespace normball::trainer::report

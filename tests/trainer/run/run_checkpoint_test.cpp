@@ -8,7 +8,7 @@
 #include "tests/trainer/run_testing.h"
 #include "trainer/run/checkpoint.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -212,7 +212,7 @@ TEST(Checkpoint, SavingAStepAgainReplacesIt) {
 }
 
 TEST(Checkpoint, SavingAStepAgainWhereDirectoriesCannotBeExchanged) {
-  struct NoExchange : FileSystem {
+  struct NoExchange : files::FileSystem {
     int exchange(const char*, const char*) override {
       errno = EINVAL;
       return -1;
@@ -345,7 +345,7 @@ TEST_P(EveryOperation, FailsOnceAndTheLastGoodCheckpointIsIntact) {
     CheckpointStore store(directory, {.last = 1, .best = false}, files);
     try {
       save(store, 2);
-    } catch (const FileError& error) {
+    } catch (const files::FileError& error) {
       const std::string text = error.what();
       EXPECT_EQ(error.error_number(), GetParam());
       EXPECT_NE(text.find(scratch.path().string()), std::string::npos) << text;
@@ -365,25 +365,25 @@ INSTANTIATE_TEST_SUITE_P(Errors, EveryOperation, ::testing::Values(ENOSPC, EIO, 
 
 // A crash of the process cannot show a missing sync; the order of the operations can.
 TEST(Checkpoint, EverythingIsSyncedBeforeAndAfterTheRename) {
-  struct Recorder : FileSystem {
+  struct Recorder : files::FileSystem {
     std::map<int, fs::path> names;
     std::vector<std::string> events;
     int open(const char* path, int flags, mode_t mode) override {
-      const int file = FileSystem::open(path, flags, mode);
+      const int file = files::FileSystem::open(path, flags, mode);
       names[file] = path;
       return file;
     }
     ssize_t write(int file, const void* data, size_t bytes) override {
       events.push_back("write " + names[file].filename().string());
-      return FileSystem::write(file, data, bytes);
+      return files::FileSystem::write(file, data, bytes);
     }
     int sync(int file) override {
       events.push_back("sync " + names[file].filename().string());
-      return FileSystem::sync(file);
+      return files::FileSystem::sync(file);
     }
     int rename(const char* from, const char* to) override {
       events.push_back("rename " + fs::path(to).filename().string());
-      return FileSystem::rename(from, to);
+      return files::FileSystem::rename(from, to);
     }
   } files;
   ScratchDirectory scratch;
@@ -456,7 +456,7 @@ TEST(Checkpoint, DiskThatStaysFullLeavesTheLastGoodOne) {
     FaultyFileSystem files(k, ENOSPC);
     files.persistent = true;
     CheckpointStore store(directory, {.last = 1, .best = false}, files);
-    EXPECT_THROW(save(store, 2), FileError) << k;
+    EXPECT_THROW(save(store, 2), files::FileError) << k;
     expect_recovered(directory, "full from operation " + std::to_string(k));
   }
 }
@@ -465,8 +465,8 @@ TEST(Checkpoint, FirstSaveThatFailsSaysThatThereIsNone) {
   ScratchDirectory scratch;
   FaultyFileSystem files(8, ENOSPC);
   CheckpointStore store(scratch / "checkpoints", {}, files);
-  expect_error<FileError>([&] { save(store, 1); },
-                          {"disk full while", "checkpoints", "there is no checkpoint yet"});
+  expect_error<files::FileError>([&] { save(store, 1); },
+                                 {"disk full while", "checkpoints", "there is no checkpoint yet"});
   EXPECT_FALSE(store.latest().found);
 }
 
@@ -474,7 +474,7 @@ TEST(Checkpoint, DirectoryThatIsAFileIsNamed) {
   ScratchDirectory scratch;
   testing::write(scratch / "checkpoints", "a file");
   CheckpointStore store(scratch / "checkpoints");
-  expect_error<FileError>([&] { save(store, 1); }, {(scratch / "checkpoints").string()});
+  expect_error<files::FileError>([&] { save(store, 1); }, {(scratch / "checkpoints").string()});
 }
 
 TEST(AtomicFile, HasTheOldOrTheNewContentsAfterAnyFault) {
@@ -484,8 +484,8 @@ TEST(AtomicFile, HasTheOldOrTheNewContentsAfterAnyFault) {
       testing::write(scratch / "file", "old contents");
       FaultyFileSystem files(k, error);
       try {
-        write_file_atomically(files, scratch / "file", "new contents, longer than before");
-      } catch (const FileError&) {
+        files::write_file_atomically(files, scratch / "file", "new contents, longer than before");
+      } catch (const files::FileError&) {
       }
       const auto text = testing::read(scratch / "file");
       EXPECT_TRUE(text == "old contents" || text == "new contents, longer than before") << text;
@@ -498,4 +498,4 @@ TEST(AtomicFile, HasTheOldOrTheNewContentsAfterAnyFault) {
 }
 
 }  // namespace
-}  // namespace normball::run
+}  // namespace normball::trainer::run

@@ -13,7 +13,7 @@
 #include "trainer/run/run_lock.h"
 #include "trainer/run/tensorboard.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -26,7 +26,7 @@ constexpr std::int64_t total_steps = 400;
 
 // Each step draws noise and adds it to every weight, so that a lost or repeated step would show.
 void train(const fs::path& directory) {
-  make_directories(FileSystem::real(), directory);
+  files::make_directories(files::FileSystem::real(), directory);
   const RunLock lock(directory);
   CheckpointStore store(directory / "checkpoints", {.last = 2, .best = false});
   store.clean();
@@ -118,4 +118,4 @@ TEST(RunLock, SecondProcessIsRefusedUntilTheFirstEnds) {
 }
 
 }  // namespace
-}  // namespace normball::run
+}  // namespace normball::trainer::run

@@ -31,7 +31,7 @@ size_t live = 0, peak = 0;
 }
 [[gnu::noinline]] void operator delete(void* p, size_t) noexcept { operator delete(p); }
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace {
 
 constexpr size_t allowance = 64 << 20;
@@ -100,15 +100,15 @@ TEST(Memory, Toml) {
   for (const char* piece : {"[", "0,", "{a=", "[],", "{},", "a.", "\n[[a]]", "\n#"}) {
     const auto text = "[model]\nhidden = [" + repeated(piece, most) + "]\n";
     expect_bounded("config.toml", text.size(), [&] {
-      Config config;
-      apply_toml(config, text, "x");
+      config::Config config;
+      config::apply_toml(config, text, "x");
     });
   }
   std::string keys;
   for (int i = 0; keys.size() < most; ++i) keys += std::to_string(i) + "=0\n";
   expect_bounded("config.toml, many keys", keys.size(), [&] {
-    Config config;
-    apply_toml(config, keys, "x");
+    config::Config config;
+    config::apply_toml(config, keys, "x");
   });
 }
 
@@ -118,7 +118,7 @@ TEST(Memory, FilesOfTheWrongKindAreRefusedBySize) {
   testing::write(path, "x");
   std::filesystem::resize_file(path, 1ull << 40);  // sparse
   for (const auto& read : std::initializer_list<void (*)(const std::filesystem::path&)>{
-           [](const auto& p) { read_small_file(p, 1 << 20); },
+           [](const auto& p) { files::read_small_file(p, 1 << 20); },
            [](const auto& p) { read_metrics(p); },
            [](const auto& p) { SafetensorsFile file(p); }}) {
     expect_bounded("a file of a terabyte", 0,
@@ -127,4 +127,4 @@ TEST(Memory, FilesOfTheWrongKindAreRefusedBySize) {
 }
 
 }  // namespace
-}  // namespace normball::run
+}  // namespace normball::trainer::run

@@ -5,7 +5,7 @@
 #include "tests/trainer/run_testing.h"
 #include "trainer/run/metrics.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace {
 
 using testing::expect_error;
@@ -132,14 +132,14 @@ TEST(Metrics, FaultsLoseAtMostTheLineThatFailed) {
         try {
           writer.write(line_at(step));
           ++written;
-        } catch (const FileError& error) {
+        } catch (const files::FileError& error) {
           EXPECT_NE(std::string(error.what()).find("disk full while writing"), std::string::npos);
         }
       }
       const auto metrics = read_metrics(scratch / "m.jsonl");
       EXPECT_EQ(metrics.lines.size(), static_cast<size_t>(written));
       EXPECT_FALSE(metrics.cut_off);
-    } catch (const FileError&) {  // opening or cutting failed
+    } catch (const files::FileError&) {  // opening or cutting failed
       EXPECT_EQ(read(scratch / "m.jsonl"), before);
     }
   }
@@ -165,4 +165,4 @@ TEST(Metrics, MutatedFilesAreReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace normball::run
+}  // namespace normball::trainer::run

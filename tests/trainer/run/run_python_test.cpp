@@ -7,7 +7,7 @@
 #include "tests/trainer/run_testing.h"
 #include "trainer/run/checkpoint.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace {
 
 template <class T>
@@ -48,4 +48,4 @@ TEST(Python, TorchReadsACheckpoint) {
 }
 
 }  // namespace
-}  // namespace normball::run
+}  // namespace normball::trainer::run

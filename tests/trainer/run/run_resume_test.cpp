@@ -3,7 +3,7 @@
 #include "tests/trainer/run_testing.h"
 #include "trainer/run/resume.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -17,17 +17,17 @@ void save(const fs::path& run, std::int64_t step) {
   CheckpointStore(run / "checkpoints", {.last = 100}).save({.step = step}, tensors, {});
 }
 
-Config config_with(const std::string& resume) {
-  Config config;
+config::Config config_with(const std::string& resume) {
+  config::Config config;
   config.run.steps = 10;
   config.optimizer.rho = 1;
   config.run.resume = resume;
   return config;
 }
 
-void write_config(const fs::path& run, const Config& config) {
+void write_config(const fs::path& run, const config::Config& config) {
   fs::create_directories(run);
-  testing::write(run / "config.toml", to_toml(config));
+  testing::write(run / "config.toml", config::to_toml(config));
 }
 
 void damage(const fs::path& file) {
@@ -111,7 +111,7 @@ TEST(Resume, ARunRemembersWhichItStartedFrom) {
     EXPECT_TRUE(fs::equivalent(start.origin, run / "checkpoints/step-4"));
   }
   const auto start = find_starting_point(config_with(run), next);
-  const Config recorded = as_recorded(config_with("auto"), start.origin);
+  const config::Config recorded = as_recorded(config_with("auto"), start.origin);
   EXPECT_TRUE(fs::path(recorded.run.resume).is_absolute());
   write_config(next, recorded);
   // Killed before its first checkpoint it starts there again.
@@ -143,7 +143,7 @@ TEST(Resume, ItsOwnCheckpointMayBeNamed) {
 TEST(Resume, CheckpointsThatAreGoneAreMissed) {
   ScratchDirectory scratch;
   const fs::path run = scratch / "a";
-  Config config = config_with("never");
+  config::Config config = config_with("never");
   config.run.checkpoint_every = 2;
   write_config(run, config);
   testing::write(run / "metrics.jsonl", "{\"step\": 2, \"loss\": 2.5}\n");
@@ -156,8 +156,8 @@ TEST(Resume, CheckpointsThatAreGoneAreMissed) {
   expect_invalid([&] { find_starting_point(config_with("auto"), run); },
                  {"has no checkpoint", "goes to step 3", "every 2", "Nothing was changed"});
   fs::create_symlink(scratch / "unmounted", run / "checkpoints");
-  testing::expect_error<FileError>([&] { find_starting_point(config_with("auto"), run); },
-                                   {"a/checkpoints"});
+  testing::expect_error<files::FileError>([&] { find_starting_point(config_with("auto"), run); },
+                                          {"a/checkpoints"});
 }
 
 TEST(Resume, MistakesAreNamed) {
@@ -174,8 +174,8 @@ TEST(Resume, MistakesAreNamed) {
       [&] { find_starting_point(config_with(scratch / "b"), scratch / "c"); }, {"not a directory"});
   fs::create_directories(scratch / "d");
   testing::write(scratch / "d/checkpoints", "a file");
-  testing::expect_error<FileError>([&] { find_starting_point(config_with("auto"), scratch / "d"); },
-                                   {"d/checkpoints"});
+  testing::expect_error<files::FileError>(
+      [&] { find_starting_point(config_with("auto"), scratch / "d"); }, {"d/checkpoints"});
 }
 
 TEST(RecordedPaths, HoldInEveryFolder) {
@@ -183,11 +183,11 @@ TEST(RecordedPaths, HoldInEveryFolder) {
   testing::write(scratch / "text.txt", "text");
   const fs::path here = fs::current_path();
   fs::current_path(scratch.path());
-  Config config = config_with("auto");
+  config::Config config = config_with("auto");
   config.data.path = "./text.txt";
   config.data.validation = "shards_*.bin";
   config.data.bpe = "not/there";
-  const Config recorded = as_recorded(config, "never");
+  const config::Config recorded = as_recorded(config, "never");
   const fs::path folder = fs::current_path();
   fs::current_path(here);
   EXPECT_EQ(recorded.data.path, (folder / "text.txt").string());
@@ -198,7 +198,7 @@ TEST(RecordedPaths, HoldInEveryFolder) {
 
 TEST(RecordedPaths, DataMovedWithItsRunIsFound) {
   ScratchDirectory scratch;
-  Config config = config_with("never");
+  config::Config config = config_with("never");
   config.run.name = "a";
   config.model.kind = "gpt";
   config.data.kind = "text";
@@ -228,4 +228,4 @@ TEST(RecordedPaths, DataMovedWithItsRunIsFound) {
 }
 
 }  // namespace
-}  // namespace normball::run
+}  // namespace normball::trainer::run

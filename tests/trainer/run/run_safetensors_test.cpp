@@ -6,7 +6,7 @@
 #include "tests/trainer/run_testing.h"
 #include "trainer/run/safetensors.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace {
 
 using testing::expect_error;
@@ -34,7 +34,7 @@ struct Example {
 
 std::string written(std::span<const TensorView> tensors, const Metadata& metadata = {}) {
   ScratchDirectory scratch;
-  OutputFile out(FileSystem::real(), scratch / "file");
+  files::OutputFile out(files::FileSystem::real(), scratch / "file");
   write_safetensors(out, tensors, metadata);
   out.finish();
   return testing::read(scratch / "file");
@@ -106,7 +106,7 @@ TEST(Safetensors, WriterRefusesBadTensorsAndWritesNothing) {
   ScratchDirectory scratch;
   const std::string four = "1234";
   const auto refused = [&](std::vector<TensorView> tensors, const std::string& part) {
-    OutputFile out(FileSystem::real(), scratch / "file");
+    files::OutputFile out(files::FileSystem::real(), scratch / "file");
     expect_invalid([&] { write_safetensors(out, tensors); }, {"[write_safetensors]", part});
     EXPECT_EQ(out.bytes(), 0u);
   };
@@ -180,7 +180,8 @@ TEST(Safetensors, MissingOrDifferentTensorIsNamed) {
   const std::vector<std::int64_t> shape = {3, 3};
   expect_error<std::runtime_error>([&] { file.at("weight", Dtype::F32, shape); },
                                    {"F32 [2, 3] in the file but F32 [3, 3] is needed"});
-  expect_error<FileError>([&] { SafetensorsFile(scratch / "none"); }, {"none", "check the path"});
+  expect_error<files::FileError>([&] { SafetensorsFile(scratch / "none"); },
+                                 {"none", "check the path"});
 }
 
 TEST(Safetensors, TruncationAtEveryOffsetIsRefused) {
@@ -230,4 +231,4 @@ TEST(Safetensors, MutatedFilesAreReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace normball::run
+}  // namespace normball::trainer::run

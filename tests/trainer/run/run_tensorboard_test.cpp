@@ -7,7 +7,7 @@
 #include "tests/trainer/run_testing.h"
 #include "trainer/run/tensorboard.h"
 
-namespace normball::run {
+namespace normball::trainer::run {
 namespace {
 
 std::uint32_t bitwise_crc(std::string_view text) {
@@ -167,7 +167,7 @@ TEST(TensorBoard, UnwritableDirectoryIsNamed) {
   try {
     EventWriter(scratch / "none");
     ADD_FAILURE();
-  } catch (const FileError& error) {
+  } catch (const files::FileError& error) {
     EXPECT_NE(std::string(error.what()).find("none"), std::string::npos);
   }
 }
@@ -185,4 +185,4 @@ TEST(EventWriter, ANewFileComesAfterAllThatAreThere) {
 }
 
 }  // namespace
-}  // namespace normball::run
+}  // namespace normball::trainer::run

@@ -6,7 +6,7 @@
 #include "trainer/runtime/progress.h"
 #include "trainer/runtime/terminal.h"
 
-namespace normball::run {
+namespace normball::trainer::runtime {
 namespace {
 
 Snapshot example() {
@@ -170,4 +170,4 @@ TEST(Progress, TerminalRedrawsOneLineAndKeepsItBelowOtherText) {
 }
 
 }  // namespace
-}  // namespace normball::run
+}  // namespace normball::trainer::runtime

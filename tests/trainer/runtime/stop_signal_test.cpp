@@ -11,7 +11,7 @@
 
 #include "trainer/ops/product.h"
 
-namespace normball::run {
+namespace normball::trainer::runtime {
 namespace {
 
 using std::chrono::microseconds;
@@ -135,4 +135,4 @@ TEST_F(StopSignalDeathTest, AClosedPipeIsAWishAndEndsTheProcessAfterwards) {
 }
 
 }  // namespace
-}  // namespace normball::run
+}  // namespace normball::trainer::runtime

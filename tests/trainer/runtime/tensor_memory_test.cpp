@@ -5,7 +5,7 @@
 
 #include <thread>
 
-namespace normball::trainer {
+namespace normball::trainer::runtime {
 namespace {
 
 constexpr std::int64_t mebibyte = 1 << 20;
@@ -71,4 +71,4 @@ TEST_F(TensorMemoryTest, MemoryThatIsNotThereIsAnError) {
 }
 
 }  // namespace
-}  // namespace normball::trainer
+}  // namespace normball::trainer::runtime

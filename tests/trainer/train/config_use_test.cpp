@@ -17,11 +17,11 @@
 #include "trainer/data/token_data.h"
 #include "trainer/train/trainer.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 namespace {
 
 namespace fs = std::filesystem;
-using run::Key;
+using config::Key;
 using testing::ScratchDirectory;
 
 // Small files of every kind, twice: the second of each in "other-...".
@@ -218,9 +218,9 @@ class ConfigUse : public ::testing::Test {
     return key.ends_with("_radius") ? "3" : "";
   }
 
-  static std::string changed(const Key& key, const Kinds& kinds) {
-    if (const auto* flag = std::get_if<run::At<bool>>(&key.place)) {
-      run::Config defaults;
+  static std::string changed(const config::Key& key, const Kinds& kinds) {
+    if (const auto* flag = std::get_if<config::At<bool>>(&key.place)) {
+      config::Config defaults;
       return key.full_name() + ((*flag)(defaults) ? "=false" : "=true");
     }
     const std::string value = other_value(key.full_name(), kinds);
@@ -228,24 +228,24 @@ class ConfigUse : public ::testing::Test {
     return key.full_name() + "=" + value;
   }
 
-  static run::Config configured(const std::vector<std::string>& settings) {
-    run::Config config;
+  static config::Config configured(const std::vector<std::string>& settings) {
+    config::Config config;
     config.run.dir = files->path("runs");
-    for (const auto& setting : settings) run::apply_setting(config, setting);
+    for (const auto& setting : settings) config::apply_setting(config, setting);
     return config;
   }
 
   static bool used(const std::string& setting, const Kinds& kinds) {
-    run::Config config = configured({"model.kind=" + kinds.model, "data.kind=" + kinds.data,
-                                     "optimizer.method=" + kinds.method});
-    return run::why_unused(*run::apply_setting(config, setting).key, config).empty();
+    config::Config config = configured({"model.kind=" + kinds.model, "data.kind=" + kinds.data,
+                                        "optimizer.method=" + kinds.method});
+    return config::why_unused(*config::apply_setting(config, setting).key, config).empty();
   }
 
   // What a run leaves behind, without times and without the configuration itself.
-  static std::map<std::string, std::string> trained(const run::Config& config) {
+  static std::map<std::string, std::string> trained(const config::Config& config) {
     for (const char* directory : {"runs", "elsewhere"}) fs::remove_all(files->path(directory));
     std::ostringstream screen;
-    run::Progress progress(screen, false);
+    runtime::Progress progress(screen, false);
     Trainer(config).run(progress);
     std::map<std::string, std::string> result;
     for (const char* directory : {"runs", "elsewhere"}) {
@@ -271,7 +271,7 @@ class ConfigUse : public ::testing::Test {
   static void expect_effects(const Kinds& kinds, const std::set<std::string_view>& sections) {
     SCOPED_TRACE(kinds.model + ", " + kinds.data + ", " + kinds.method + ", " + kinds.init);
     std::map<std::vector<std::string>, std::map<std::string, std::string>> bases;
-    for (const Key& key : run::config_keys()) {
+    for (const config::Key& key : config::config_keys()) {
       const std::string name = key.full_name();
       if (!sections.contains(key.section) || without_trace.contains(name)) continue;
       auto settings = settings_of(kinds);
@@ -280,9 +280,9 @@ class ConfigUse : public ::testing::Test {
       // An epoch is compared with the steps that it replaces.
       const auto base = name == "run.epochs" ? settings_of(kinds) : settings;
       if (!bases.contains(base)) bases[base] = trained(configured(base));
-      run::Config other = configured(settings);
-      const bool is_used = run::why_unused(key, other).empty();
-      run::apply_setting(other, changed(key, kinds));
+      config::Config other = configured(settings);
+      const bool is_used = config::why_unused(key, other).empty();
+      config::apply_setting(other, changed(key, kinds));
       EXPECT_EQ(trained(other) != bases[base], is_used)
           << changed(key, kinds) << (is_used ? " changed nothing" : " changed something");
       ++(is_used ? used_seen : unused_seen);
@@ -290,7 +290,7 @@ class ConfigUse : public ::testing::Test {
   }
 
   static void expect_refusals(const Kinds& kinds) {
-    for (const Key& key : run::config_keys()) {
+    for (const config::Key& key : config::config_keys()) {
       const std::string name = key.full_name();
       auto settings = settings_of(kinds);
       const auto more = companions(name);
@@ -298,17 +298,17 @@ class ConfigUse : public ::testing::Test {
       // The companion may be what has no effect, and is refused on its own account.
       const bool fits = std::ranges::all_of(more, [&](const auto& s) { return used(s, kinds); });
       if (!fits || without_trace.contains(name) ||
-          run::why_unused(key, configured(settings)).empty())
+          config::why_unused(key, configured(settings)).empty())
         continue;
       settings.push_back(changed(key, kinds));
       SCOPED_TRACE(settings.back() + " with " + kinds.model + ", " + kinds.data + ", " +
                    kinds.method);
       const auto empty = files->path("empty.toml");
       testing::write(empty, "");
-      testing::expect_invalid([&] { run::load_config(empty, settings); },
+      testing::expect_invalid([&] { config::load_config(empty, settings); },
                               {"--set " + settings.back(), name + " has no effect: "});
       settings.pop_back();
-      EXPECT_NO_THROW(run::load_config(empty, settings));
+      EXPECT_NO_THROW(config::load_config(empty, settings));
     }
   }
 
@@ -326,7 +326,8 @@ const std::vector<std::pair<std::string, std::string>> kinds_of_data = {
     {"cnn", "cifar10"}, {"mlp", "fashion-mnist"}, {"mlp", "cifar10"}};
 
 std::vector<std::string> methods() {
-  const auto& choices = std::ranges::find(run::config_keys(), "method", &Key::name)->choices;
+  const auto& choices =
+      std::ranges::find(config::config_keys(), "method", &config::Key::name)->choices;
   return {choices.begin(), choices.end()};
 }
 
@@ -363,4 +364,4 @@ TEST_F(ConfigUse, WhatTheTableCallsUnusedIsRefusedForEveryModelDataAndMethod) {
 }
 
 }  // namespace
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

@@ -7,11 +7,12 @@
 #include "testing.h"
 #include "trainer/models/make_model.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 namespace {
 
-std::unique_ptr<Model> model_with(float largest) {
-  auto model = make_model(MlpConfig{.channels = 1, .size = 4, .hidden = {3}, .classes = 2});
+std::unique_ptr<models::Model> model_with(float largest) {
+  auto model =
+      models::make_model(models::MlpConfig{.channels = 1, .size = 4, .hidden = {3}, .classes = 2});
   Random random(3);
   model->initialize(random);
   const torch::NoGradGuard no_grad;
@@ -30,7 +31,7 @@ LearningCheck::Verdict verdict(std::int64_t steps, double first, double last, fl
     const double noise = step == 1 ? 0 : 0.1 * first * (random.uniform() - 0.5);
     check.trained(step, first + share * (last - first) + noise);
   }
-  run::Config config;
+  config::Config config;
   config.optimizer.lr = 0.125;
   std::optional<Evaluation> evaluation;
   if (validation) evaluation = Evaluation{.loss = *validation};
@@ -93,4 +94,4 @@ TEST(LearningCheck, WhatIsNotFiniteHasDiverged) {
 }
 
 }  // namespace
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

@@ -11,7 +11,7 @@
 #include "trainer/run/metrics.h"
 #include "trainer/train/trainer.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -22,11 +22,11 @@ class MicroBatch : public ::testing::Test {
     at::set_num_threads(1);
     std::string text;
     for (int i = 0; i < 200; ++i) text += "the hello " + std::to_string(i * 7919) + "\n";
-    run::write_file_atomically(run::FileSystem::real(), scratch_ / "text.txt", text);
+    files::write_file_atomically(files::FileSystem::real(), scratch_ / "text.txt", text);
   }
 
-  run::Config config(const std::string& name, std::int64_t micro) const {
-    run::Config config;
+  config::Config config(const std::string& name, std::int64_t micro) const {
+    config::Config config;
     config.run = {.name = name,
                   .dir = scratch_.path().string(),
                   .threads = 1,
@@ -50,9 +50,9 @@ class MicroBatch : public ::testing::Test {
   }
 
   // What was printed.
-  std::string train(const run::Config& config, std::int64_t stop_after = 0) {
+  std::string train(const config::Config& config, std::int64_t stop_after = 0) {
     std::ostringstream screen;
-    run::Progress progress(screen, false);
+    runtime::Progress progress(screen, false);
     Trainer(config, {.stop_after = stop_after}).run(progress);
     return screen.str();
   }
@@ -168,4 +168,4 @@ TEST_F(MicroBatch, EarlierEvaluationsAreSaidNotToCompare) {
 }
 
 }  // namespace
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train

@@ -11,7 +11,7 @@
 #include "trainer/optim/training_optimizer.h"
 #include "trainer/train/model_state.h"
 
-namespace normball::trainer {
+namespace normball::trainer::train {
 namespace {
 
 int injections() {
@@ -19,20 +19,20 @@ int injections() {
   return wanted != nullptr ? std::atoi(wanted) : 100;
 }
 
-std::unique_ptr<Model> small_model(const std::string& kind) {
-  std::unique_ptr<Model> model;
+std::unique_ptr<models::Model> small_model(const std::string& kind) {
+  std::unique_ptr<models::Model> model;
   if (kind == "gpt") {
-    model =
-        make_model(GptConfig{.vocabulary = 40, .layers = 2, .heads = 2, .width = 16, .context = 8});
+    model = models::make_model(
+        models::GptConfig{.vocabulary = 40, .layers = 2, .heads = 2, .width = 16, .context = 8});
   } else {
-    model = make_model(CnnConfig{.channels = 1, .size = 12, .width = 0.05});
+    model = models::make_model(models::CnnConfig{.channels = 1, .size = 12, .width = 0.05});
   }
   Random random(3);
   model->initialize(random);
   return model;
 }
 
-Batch batch_for(const std::string& kind) {
+models::Batch batch_for(const std::string& kind) {
   torch::manual_seed(5);
   if (kind == "gpt") {
     return {torch::randint(40, {2, 8}, torch::kInt64), torch::randint(40, {2, 8}, torch::kInt64)};
@@ -42,19 +42,19 @@ Batch batch_for(const std::string& kind) {
 
 // A model, its optimizer, and the gradients of one batch.
 struct Training {
-  std::unique_ptr<Model> model;
-  std::unique_ptr<TrainingOptimizer> optimizer;
-  Batch batch;
+  std::unique_ptr<models::Model> model;
+  std::unique_ptr<optim::TrainingOptimizer> optimizer;
+  models::Batch batch;
   std::vector<torch::Tensor> gradients;
 
   Training(const std::string& kind, const std::string& method)
       : model(small_model(kind)), batch(batch_for(kind)) {
     if (kind == "cnn") model->prepare(batch.inputs);
-    run::Config config;
+    config::Config config;
     config.optimizer.method = method;
     config.optimizer.rho = 1;
-    config.optimizer.grad_clip = run::is_core_method(method) ? 0 : 1;
-    optimizer = make_optimizer(config, *model, /*steps=*/10);
+    config.optimizer.grad_clip = config::is_core_method(method) ? 0 : 1;
+    optimizer = optim::make_optimizer(config, *model, /*steps=*/10);
     compute_gradients();
   }
 
@@ -74,14 +74,14 @@ struct Training {
   }
 
   // Weights, buffers and the optimizer's tensors.
-  std::vector<NamedTensor> tensors() {
+  std::vector<optim::NamedTensor> tensors() {
     auto all = model_state(*model);
     for (auto& tensor : optimizer->state()) all.push_back(tensor);
     return all;
   }
 };
 
-std::vector<torch::Tensor> copies_of(const std::vector<NamedTensor>& tensors) {
+std::vector<torch::Tensor> copies_of(const std::vector<optim::NamedTensor>& tensors) {
   std::vector<torch::Tensor> copies;
   for (const auto& [name, tensor] : tensors) copies.push_back(tensor.clone());
   return copies;
@@ -91,7 +91,7 @@ bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
   return a.nbytes() == b.nbytes() && std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0;
 }
 
-void expect_same_bits(const std::vector<NamedTensor>& tensors,
+void expect_same_bits(const std::vector<optim::NamedTensor>& tensors,
                       const std::vector<torch::Tensor>& expected) {
   ASSERT_EQ(tensors.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -121,7 +121,7 @@ TEST_P(NonFinite, AGradientAnywhereChangesNothingAndNamesTheParameter) {
     auto gradient = parameter.tensor.grad();
     const auto at = random.below(static_cast<std::uint64_t>(gradient.numel()));
     gradient.data_ptr<float>()[at] = values[random.below(3)];
-    const StepOutcome outcome = training.optimizer->step();
+    const optim::StepOutcome outcome = training.optimizer->step();
     ASSERT_EQ(outcome.nonfinite.value_or("nothing"), parameter.name) << "place " << at;
     ASSERT_EQ(training.optimizer->steps_taken(), 1);
     expect_same_bits(training.tensors(), before);
@@ -152,4 +152,4 @@ INSTANTIATE_TEST_SUITE_P(ModelsAndMethods, NonFinite,
                          });
 
 }  // namespace
-}  // namespace normball::trainer
+}  // namespace normball::trainer::train
