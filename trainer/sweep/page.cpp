@@ -81,8 +81,9 @@ std::string row_of(const Plan& plan, const Summary& summary, size_t index,
   for (const Cell* one : cells.at(point.at)) {
     const auto found = by_cell.find(one->name);
     const std::string hint = found == by_cell.end() ? "not run" : found->second->reason;
-    links += (links.empty() ? "" : " ") + std::string("<a href=\"") + escaped(one->name) +
-             "/\" title=\"" + escaped(hint) + "\">" + std::to_string(one->seed) + "</a>";
+    links.append(links.empty() ? "<a href=\"" : " <a href=\"").append(escaped(one->name));
+    links.append("/\" title=\"").append(escaped(hint)).append("\">");
+    links.append(std::to_string(one->seed)).append("</a>");
   }
   return row + cell(links, "-", " class=\"words\"") + "</tr>\n";
 }

@@ -74,7 +74,7 @@ std::vector<Picture> heat_maps(const Plan& plan, const Summary& summary) {
     const auto& at = summary.points[other].at;
     for (size_t i = 2; i < plan.axes.size(); ++i) {
       map.subtitle += ", " + plan.axes[i].name + " " + plan.axes[i].values[at[i]].label;
-      name += "-" + std::to_string(at[i]);
+      name.append("-").append(std::to_string(at[i]));
     }
     pictures.push_back({name + ".svg", plot::to_svg(map)});
   }

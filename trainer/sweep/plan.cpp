@@ -226,10 +226,9 @@ Axis axis_of(const toml::table& table, const std::string& where, const std::stri
           "an axis needs key = \"section.key\", or keys = [\"...\", \"...\"] to change together");
   }
   Axis axis;
-  axis.name = reader.text("name").value_or(key ? short_name(*key) : "");
-  for (size_t i = 0; axis.name.empty() && i < keys.size(); ++i) {
-    axis.name += (i > 0 ? "," : "") + short_name(keys[i]);
-  }
+  std::string names = key ? short_name(*key) : "";
+  for (const auto& zipped : keys) names.append(names.empty() ? "" : ",").append(short_name(zipped));
+  axis.name = reader.text("name").value_or(names);
   if (key) axis.values = numbers_of(reader, *key);
   if (const auto* node = reader.take("values")) {
     const auto* array = node->as_array();

@@ -80,6 +80,12 @@ values = [[0.1, 10], [0.5, 20]]
                                           "optimizer.alpha=0.5", "train.batch=20", "run.seed=1"}));
 }
 
+TEST_F(PlanFile, ZippedKeysNameTheirAxis) {
+  const auto plan = read(
+      "base = \"b\"\n[[axis]]\nkeys = [\"optimizer.lr\", \"optimizer.rho\"]\nvalues = [[1, 2]]\n");
+  EXPECT_EQ(plan.axes[0].name, "lr,rho");
+}
+
 TEST_F(PlanFile, DrawsAreInTheRangeAndRepeatable) {
   const std::string text =
       "base = \"demo-unconstrained-scion\"\n[[axis]]\nkey = \"optimizer.lr\"\nlog = [0.01, "
