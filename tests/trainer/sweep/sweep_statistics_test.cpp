@@ -56,7 +56,7 @@ TEST(Interval, OfOneObservationIsTheWholeLine) {
 
 TEST(Interval, NeedsFiniteObservations) {
   EXPECT_THROW(mean_of({}), std::invalid_argument);
-  EXPECT_THROW(mean_of(std::array{1.0, NAN}), std::invalid_argument);
+  EXPECT_THROW(mean_of(std::array{1.0, std::nan("")}), std::invalid_argument);
   EXPECT_THROW(mean_of(std::array{1.0, 2.0}, 1.0), std::invalid_argument);
   EXPECT_THROW(paired_difference(std::array{1.0}, std::array{1.0, 2.0}), std::invalid_argument);
   EXPECT_THROW(paired_ratio(std::array{1.0, -1.0}, std::array{1.0, 2.0}), std::invalid_argument);
