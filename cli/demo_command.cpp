@@ -105,13 +105,20 @@ void train_cells(const std::vector<Cell>& cells, const Options& options) {
   for (const auto& cell : cells) jobs.push_back(job_of(cell, options));
   const bool terminal = trainer::runtime::can_redraw(STDERR_FILENO);
   const auto begin = std::chrono::steady_clock::now();
-  run_side_by_side(jobs, options.jobs > 0 ? options.jobs : cores, [&](size_t ended) {
+  size_t ended = 0;
+  std::string failed;
+  const auto note_end = [&](size_t, const std::string& failure) {
+    if (failed.empty()) failed = failure;
+    ++ended;
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
     const double each = spent.count() / static_cast<double>(ended);
     std::cerr << (terminal ? "\r" : "") << ended << " of " << jobs.size() << " runs, "
               << trainer::runtime::duration_text(each * static_cast<double>(jobs.size() - ended))
               << " left  " << (terminal && ended < jobs.size() ? "" : "\n") << std::flush;
-  });
+    return failed.empty();
+  };
+  run_side_by_side(jobs, options.jobs > 0 ? options.jobs : cores, note_end);
+  if (!failed.empty()) throw std::runtime_error(error_message("demo", failed));
 }
 
 void demonstrate(const Options& options) {

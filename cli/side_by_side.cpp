@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,30 +54,47 @@ std::string failure(const Job& job, int status) {
   return job.name + " " + how + "; the end of " + job.log.string() + ":" + last_lines(job.log, 5);
 }
 
+// In bytes; 0 where the system does not say.
+long long available_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string word; file >> word;) {
+    long long kilobytes = 0;
+    if (word == "MemAvailable:" && file >> kilobytes) return 1024 * kilobytes;
+  }
+  return 0;
+}
+
 }  // namespace
 
-void run_side_by_side(const std::vector<Job>& jobs, int at_once,
-                      const std::function<void(size_t ended)>& done) {
+void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded& ended) {
   std::map<pid_t, size_t> running;
-  std::string failed;
-  size_t next = 0, ended = 0;
   const auto limit = static_cast<size_t>(std::max(1, at_once));
-  while (!running.empty() || (next < jobs.size() && failed.empty())) {
-    if (running.size() < limit && next < jobs.size() && failed.empty()) {
+  long long largest = 0;  // in bytes
+  size_t next = 0;
+  bool more = true;
+  const auto may_start = [&] {
+    if (!more || next == jobs.size() || running.size() == limit) return false;
+    return running.empty() || largest == 0 || available_memory() == 0 ||
+           available_memory() > largest;
+  };
+  while (true) {
+    if (may_start()) {
       running.emplace(start(jobs[next]), next);
       ++next;
       continue;
     }
+    if (running.empty()) return;
     int status = 0;
-    const pid_t child = ::waitpid(-1, &status, 0);
+    rusage used{};
+    const pid_t child = ::wait4(-1, &status, 0, &used);
     if (child < 0 && errno == EINTR) continue;
     const auto found = running.find(child);
     if (found == running.end()) continue;
-    if (status != 0 && failed.empty()) failed = failure(jobs[found->second], status);
+    const size_t job = found->second;
     running.erase(found);
-    done(++ended);
+    largest = std::max(largest, 1024LL * used.ru_maxrss);
+    more = ended(job, status == 0 ? "" : failure(jobs[job], status)) && more;
   }
-  if (!failed.empty()) throw std::runtime_error(error_message("run", failed));
 }
 
 }  // namespace normball::cli

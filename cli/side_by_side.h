@@ -9,15 +9,17 @@
 namespace normball::cli {
 
 struct Job {
-  std::string name;                  // in errors
+  std::string name;                  // in messages
   std::vector<std::string> command;  // the first word is the program
   std::filesystem::path log;         // what it prints
 };
 
-// Runs all jobs, at most `at_once` at a time; they end with this process. `done` is called after
-// each with the number of those that have ended. Throws where one fails, with the end of its log,
-// after those already running have ended.
-void run_side_by_side(const std::vector<Job>& jobs, int at_once,
-                      const std::function<void(size_t ended)>& done);
+// Called when a job has ended, with what went wrong: how it ended and the end of its log; empty
+// where its exit code was 0. Returns whether further jobs are to be started.
+using JobEnded = std::function<bool(size_t job, const std::string& failure)>;
+
+// Runs the jobs, at most `at_once` at a time, and fewer where the memory available is less than the
+// largest of those that ended has used. They end with this process (by SIGTERM).
+void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded& ended);
 
 }  // namespace normball::cli

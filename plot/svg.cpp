@@ -5,6 +5,7 @@
 
 #include "page/page.h"
 #include "plot/axes.h"
+#include "plot/svg_frame.h"
 
 namespace normball::plot {
 namespace {
@@ -33,14 +34,7 @@ std::string to_svg(const Figure& figure) {
   std::ostringstream out;
   out.setf(std::ios::fixed);
   out.precision(1);
-  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << left + width + right << ' '
-      << top + height + bottom << "\" font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\" "
-      << "font-size=\"13\" fill=\"#333\">\n"
-      << "<rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"white\"/>\n"
-      << "<text x=\"" << left << "\" y=\"30\" font-size=\"18\" font-weight=\"bold\">"
-      << page::escape(figure.title) << "</text>\n<text x=\"" << left << "\" y=\"51\" fill=\"#666\">"
-      << page::escape(figure.subtitle) << "</text>\n";
-
+  open_svg(out, left + width + right, top + height + bottom, left, figure.title, figure.subtitle);
   const int decades_per_label = tick_distance(axes.high() - axes.low(), 8);
   for (int decade = axes.high(); decade >= axes.low(); decade -= decades_per_label) {
     const double y = y_of(std::pow(10, decade));
@@ -55,10 +49,8 @@ std::string to_svg(const Figure& figure) {
         << "</text>\n";
   }
   out << "<path d=\"M" << left << ' ' << top << 'v' << height << 'h' << width
-      << "\" fill=\"none\" stroke=\"#888\"/>\n<text x=\"" << left + width / 2 << "\" y=\""
-      << top + height + 44 << "\" text-anchor=\"middle\">" << page::escape(figure.x_label)
-      << "</text>\n<text transform=\"translate(22 " << top + height / 2
-      << ") rotate(-90)\" text-anchor=\"middle\">" << page::escape(figure.y_label) << "</text>\n";
+      << "\" fill=\"none\" stroke=\"#888\"/>\n";
+  axis_labels(out, left, top, width, height, figure.x_label, figure.y_label);
 
   struct Label {
     double x, y;

@@ -1,0 +1,341 @@
+// `normball sweep`: one configuration at many places along axes and for several seeds.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/side_by_side.h"
+#include "cli/table.h"
+#include "normball/base/error.h"
+#include "normball/base/text.h"
+#include "trainer/config/config.h"
+#include "trainer/files/atomic_file.h"
+#include "trainer/run/resume.h"
+#include "trainer/runtime/progress.h"
+#include "trainer/runtime/terminal.h"
+#include "trainer/sweep/page.h"
+#include "trainer/sweep/pictures.h"
+#include "trainer/sweep/plan.h"
+#include "trainer/sweep/results.h"
+#include "trainer/sweep/summary.h"
+
+namespace normball::cli {
+namespace {
+
+namespace fs = std::filesystem;
+namespace sweep = trainer::sweep;
+using sweep::Cell;
+using sweep::Plan;
+using sweep::Result;
+
+struct Options {
+  std::string file, base, name, into, metric;
+  std::vector<std::string> axes, settings;
+  std::vector<std::int64_t> seeds;
+  int jobs = 0, threads = 1;
+  bool dry_run = false, report_only = false;
+};
+
+Plan plan_of(const Options& options) {
+  if (options.file.empty() == options.base.empty()) {
+    throw CLI::ValidationError("sweep", "name a sweep file, or a configuration with --base");
+  }
+  Plan plan;
+  if (!options.file.empty()) {
+    plan = sweep::read_plan(options.file);
+  } else {
+    plan.base = options.base;
+    plan.name = fs::path(options.base).stem().string();
+  }
+  for (const auto& text : options.axes) plan.axes.push_back(sweep::parse_axis(text));
+  plan.settings.insert(plan.settings.end(), options.settings.begin(), options.settings.end());
+  if (!options.seeds.empty()) plan.seeds = options.seeds;
+  if (!options.name.empty()) plan.name = options.name;
+  if (!options.metric.empty()) plan.metric = options.metric;
+  trainer::config::validate_name(plan.name, options.name.empty() ? options.file : "--name");
+  if (plan.axes.empty() && plan.seeds.size() == 1) {
+    throw CLI::ValidationError("sweep",
+                               "there is nothing to change: give an axis or several seeds");
+  }
+  return plan;
+}
+
+// A sweep's directory, for this process alone. Runs that an ended sweep left behind still hold the
+// second lock, which they inherited, until they have saved their checkpoints.
+class SweepLock {
+ public:
+  explicit SweepLock(const fs::path& directory)
+      : own_(open_file(directory / ".sweep.lock", O_CLOEXEC)),
+        runs_(open_file(directory / ".runs.lock", 0)) {
+    if (::flock(own_, LOCK_EX | LOCK_NB) != 0) {
+      throw std::runtime_error(
+          error_message("sweep", directory.string(),
+                        " is used by another sweep; wait for it, or name another with --into"));
+    }
+    if (::flock(runs_, LOCK_EX | LOCK_NB) == 0) return;
+    std::cerr
+        << "normball: waiting for the runs of an interrupted sweep to save their checkpoints\n";
+    while (::flock(runs_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~SweepLock() {
+    ::close(own_);
+    ::close(runs_);
+  }
+  SweepLock(const SweepLock&) = delete;
+  SweepLock& operator=(const SweepLock&) = delete;
+
+ private:
+  static int open_file(const fs::path& path, int flags) {
+    const int file = ::open(path.c_str(), O_RDWR | O_CREAT | flags, 0644);
+    if (file < 0) {
+      throw std::runtime_error(error_message("sweep", path.string(), ": ", std::strerror(errno)));
+    }
+    return file;
+  }
+
+  int own_, runs_;
+};
+
+std::vector<std::string> settings_of(const Cell& cell, const Options& options,
+                                     const fs::path& into) {
+  auto settings = cell.settings;
+  settings.push_back("run.dir=" + into.string());
+  settings.push_back("run.threads=" + std::to_string(options.threads));
+  return settings;
+}
+
+Job job_of(const Plan& plan, const Cell& cell, const Options& options, const fs::path& into) {
+  Job job{.name = cell.name,
+          .command = {"/proc/self/exe", "train", plan.base, "--name", cell.name, "--resume"},
+          .log = into / (cell.name + ".log")};
+  for (const auto& setting : settings_of(cell, options, into)) {
+    job.command.insert(job.command.end(), {"--set", setting});
+  }
+  return job;
+}
+
+// Every configuration is read before anything starts, and must be that of the run already there.
+void check_cells(const Plan& plan, const std::vector<Cell>& cells, const Options& options,
+                 const fs::path& into) {
+  for (const auto& cell : cells) {
+    std::vector<std::string> warnings;
+    trainer::config::Config config;
+    try {
+      config = trainer::config::load_config(plan.base, settings_of(cell, options, into), &warnings);
+    } catch (const std::invalid_argument& error) {
+      throw std::runtime_error(cell.name + ": " + error.what());
+    }
+    const fs::path run = into / cell.name;
+    if (!fs::exists(run / "config.toml")) continue;
+    const auto conflicts =
+        trainer::config::resume_conflicts(trainer::config::stored_config(run), config);
+    if (conflicts.empty()) continue;
+    throw std::runtime_error(
+        error_message("sweep", run.string(), " was run with another configuration (",
+                      conflicts.front(), "); name another directory with --into"));
+  }
+}
+
+// Results that still hold: of cells of this plan, with the same settings, that ended by themselves.
+// Failed ones are tried again, since the reason may be gone.
+std::map<std::string, Result> known_results(const std::vector<Cell>& cells, const fs::path& file) {
+  std::map<std::string, Result> known;
+  for (auto& result : sweep::read_results(file)) {
+    const auto cell = std::ranges::find(cells, result.cell, &Cell::name);
+    if (cell == cells.end() || cell->settings != result.settings) continue;
+    known.insert_or_assign(result.cell, std::move(result));
+  }
+  return known;
+}
+
+class Progress {
+ public:
+  explicit Progress(size_t cells)
+      : cells_(cells), terminal_(trainer::runtime::can_redraw(STDERR_FILENO)) {}
+
+  void show(const Result& result) {
+    ++ended_;
+    if (result.status != sweep::Status::Finished) ++bad_;
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
+    const double left =
+        spent.count() / static_cast<double>(ended_) * static_cast<double>(cells_ - ended_);
+    std::cerr << (terminal_ ? "\r\x1b[K" : "") << ended_ << " of " << cells_ << " runs, "
+              << (bad_ > 0 ? std::to_string(bad_) + " of them failed or diverged, " : "")
+              << trainer::runtime::duration_text(left) << " left"
+              << (terminal_ && ended_ < cells_ ? "" : "\n") << std::flush;
+  }
+
+ private:
+  size_t cells_, ended_ = 0, bad_ = 0;
+  bool terminal_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+std::vector<Result> in_order(const std::vector<Cell>& cells,
+                             const std::map<std::string, Result>& results) {
+  std::vector<Result> ordered;
+  for (const auto& cell : cells) {
+    if (const auto found = results.find(cell.name); found != results.end())
+      ordered.push_back(found->second);
+  }
+  return ordered;
+}
+
+void run_cells(const Plan& plan, const std::vector<Cell>& cells, const Options& options,
+               const fs::path& into, std::map<std::string, Result>& results) {
+  std::vector<Cell> to_run;
+  for (const auto& cell : cells) {
+    const auto known = results.find(cell.name);
+    if (known == results.end() || known->second.status == sweep::Status::Failed)
+      to_run.push_back(cell);
+  }
+  if (to_run.size() < cells.size()) {
+    std::cerr << cells.size() - to_run.size() << " of " << cells.size()
+              << " runs are there already\n";
+  }
+  std::vector<Job> jobs;
+  for (const auto& cell : to_run) jobs.push_back(job_of(plan, cell, options, into));
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int at_once = options.jobs > 0 ? options.jobs : std::max(1, cores / options.threads);
+  Progress progress(to_run.size());
+  run_side_by_side(jobs, at_once, [&](size_t job, const std::string& failure) {
+    const auto result = sweep::result_of(plan, to_run[job], into / to_run[job].name, failure);
+    results.insert_or_assign(result.cell, result);
+    sweep::write_results(into / "results.jsonl", in_order(cells, results));
+    progress.show(result);
+    return true;
+  });
+}
+
+std::string interval_text(const sweep::Metric& metric, const sweep::Estimate& estimate) {
+  if (estimate.count < 2) return "";
+  return sweep::value_text(metric, estimate.low) + " to " +
+         sweep::value_text(metric, estimate.high);
+}
+
+void print_summary(const Plan& plan, const sweep::Summary& summary) {
+  std::vector<std::string> header;
+  for (const auto& axis : plan.axes) header.push_back(axis.name);
+  if (header.empty()) header.emplace_back("base");
+  header.push_back(summary.metric.text());
+  if (plan.seeds.size() > 1) header.emplace_back("95 % interval");
+  header.emplace_back("");
+  Table table(header);
+  for (size_t i = 0; i < summary.points.size(); ++i) {
+    const auto& point = summary.points[i];
+    std::vector<std::string> row;
+    for (size_t k = 0; k < plan.axes.size(); ++k)
+      row.push_back(plan.axes[k].values[point.at[k]].label);
+    if (row.empty()) row.push_back(plan.base);
+    const auto estimate = point.estimate();
+    row.push_back(estimate ? sweep::value_text(summary.metric, estimate->value) : "-");
+    if (plan.seeds.size() > 1)
+      row.push_back(estimate ? interval_text(summary.metric, *estimate) : "");
+    std::string note = summary.best == i ? "best" : "";
+    if (point.diverged > 0) note = std::to_string(point.diverged) + " diverged";
+    if (point.failed > 0) note = std::to_string(point.failed) + " failed";
+    if (point.missing > 0) note = std::to_string(point.missing) + " not run";
+    row.push_back(note);
+    table.add(row);
+  }
+  table.print(std::cout);
+  std::cout << '\n';
+  for (const auto& remark : summary.remarks) std::cout << "- " << remark << '\n';
+}
+
+void report(const Plan& plan, const std::vector<Result>& results, const fs::path& into) {
+  auto& files = trainer::files::FileSystem::real();
+  const auto summary = sweep::summarize(plan, results);
+  const auto pictures = sweep::pictures_of(plan, summary, into);
+  trainer::files::write_file_atomically(files, into / "results.csv", sweep::to_csv(plan, results));
+  for (const auto& picture : pictures)
+    trainer::files::write_file_atomically(files, into / picture.file, picture.svg);
+  trainer::files::write_file_atomically(files, into / "sweep.html",
+                                        sweep::page_of(plan, summary, results, pictures));
+  print_summary(plan, summary);
+  std::cout << "\nThe page: " << (into / "sweep.html").string()
+            << "; the numbers: " << (into / "results.csv").string() << '\n';
+}
+
+void sweep_over(const Options& options) {
+  const Plan plan = plan_of(options);
+  const auto cells = sweep::cells_of(plan);
+  const fs::path into =
+      options.into.empty() ? fs::path("runs") / plan.name : fs::path(options.into);
+  check_cells(plan, cells, options, into);
+  if (options.dry_run) {
+    for (const auto& cell : cells) std::cout << cell.name << '\n';
+    std::cout << cells.size() << " runs into " << into.string() << "/\n";
+    return;
+  }
+  trainer::files::make_directories(trainer::files::FileSystem::real(), into);
+  const SweepLock lock(into);
+  auto results = known_results(cells, into / "results.jsonl");
+  if (!options.report_only) {
+    std::cout << plan.base << ": " << cells.size() << " runs into " << into.string() << "/\n"
+              << std::flush;
+    run_cells(plan, cells, options, into, results);
+  }
+  const auto ordered = in_order(cells, results);
+  if (ordered.empty()) {
+    throw std::runtime_error(
+        error_message("sweep", into.string(), " has no results yet; run it without --report"));
+  }
+  report(plan, ordered, into);
+  const auto failed = std::ranges::count(ordered, sweep::Status::Failed, &Result::status);
+  if (failed > 0) {
+    throw std::runtime_error(error_message("sweep", failed, " of ", ordered.size(),
+                                           " runs failed; the same command tries them again"));
+  }
+}
+
+}  // namespace
+
+void add_sweep_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  auto* command =
+      app.add_subcommand("sweep", "Train one configuration along axes and over seeds; compare");
+  command
+      ->add_option("file", options->file, "Sweep file (TOML): base, set, seeds, metric, [[axis]]")
+      ->check(CLI::ExistingFile);
+  command->add_option("--base", options->base, "Without a file: the configuration file or preset");
+  command
+      ->add_option(
+          "--axis", options->axes,
+          "section.key=value,value,... or \"key = 'section.key', log = [a, b], points = n\"; "
+          "as often as there are axes")
+      ->check(read_by([](const std::string& text) { sweep::parse_axis(text); }));
+  command->add_option("--seeds", options->seeds, "The seeds, instead of the file's")
+      ->check(integer_in(0, INT32_MAX));
+  command->add_option("--metric", options->metric,
+                      "What to compare: a curve (val_loss, val_accuracy, loss), with last, tail or "
+                      "best after a blank");
+  add_settings(*command, options->settings);
+  command->add_option("--name", options->name, "Of the sweep; default: the file's");
+  command->add_option("--into", options->into,
+                      "Directory of the runs and results; what it has of them is not run again; "
+                      "default: runs/NAME");
+  command->add_option("--jobs", options->jobs, "Runs at a time; 0: cores divided by --threads")
+      ->check(integer_in(0, 4096))
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "Threads of each run")
+      ->check(integer_in(1, 4096))
+      ->capture_default_str();
+  command->add_flag("--dry-run", options->dry_run,
+                    "Check every configuration and list the runs; start none");
+  command->add_flag("--report", options->report_only, "Only write table, pictures and page again");
+  command->callback([options] { sweep_over(*options); });
+}
+
+}  // namespace normball::cli

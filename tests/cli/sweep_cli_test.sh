@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# `normball sweep` as a user has it: sweep_cli_test.sh NORMBALL WORK_DIRECTORY
+set -euo pipefail
+normball=$(realpath "$1")
+rm -rf "$2"
+mkdir -p "$2"
+cd "$2"
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+contains() { # FILE TEXT
+  grep -qF -- "$2" "$1" || fail "$1 lacks '$2': $(cat "$1")"
+}
+# What must be the same in every repetition: all but the times.
+same_metrics() {
+  cmp <(sed -E 's/"(seconds|[a-z]+_per_second)":[^,}]*//g' "$1/metrics.jsonl") \
+    <(sed -E 's/"(seconds|[a-z]+_per_second)":[^,}]*//g' "$2/metrics.jsonl") || fail "$1 and $2 differ"
+}
+
+yes 'The quick brown fox jumps over the lazy dog.' | head -c 20000 >text.txt || true
+cat >tiny.toml <<'T'
+[run]
+steps = 6
+log_every = 1
+eval_every = 3
+checkpoint_every = 2
+[model]
+kind = "gpt"
+layers = 1
+width = 16
+heads = 2
+context = 16
+vocab = 256
+[data]
+kind = "text"
+path = "text.txt"
+[train]
+batch = 4
+[optimizer]
+method = "unconstrained_clipped_scion"
+rho = 1.0
+lr = 0.05
+T
+cat >lr.toml <<'T'
+base = "tiny"
+seeds = [3, 4]
+metric = "val_loss"
+[[axis]]
+key = "optimizer.rho"
+values = [{ label = "no clip", set = ["optimizer.method=unconstrained_scion"] }, 1.0]
+[[axis]]
+key = "optimizer.lr"
+values = [0.02, 0.1]
+T
+
+"$normball" sweep lr.toml --dry-run >out.txt
+contains out.txt "8 runs into runs/lr/"
+[ ! -e runs ] || fail "a dry run wrote something"
+
+"$normball" sweep lr.toml >out.txt 2>err.txt
+contains out.txt "best"
+contains out.txt "budget: 8 runs of 6 steps"
+for file in results.jsonl results.csv sweep.html heat-map.svg curves.svg; do
+  [ -s "runs/lr/$file" ] || fail "no $file"
+done
+[ "$(wc -l <runs/lr/results.jsonl)" -eq 8 ] || fail "not 8 results"
+contains runs/lr/heat-map.svg "no clip"
+
+# A cell is the same run as `normball train` makes, and an ordinary run directory.
+"$normball" train tiny.toml --name alone --set optimizer.rho=1 --set optimizer.lr=0.1 --set run.seed=4 \
+  --set run.threads=1 >/dev/null 2>&1
+same_metrics runs/alone runs/lr/rho-1_lr-0.1_seed-4
+"$normball" eval runs/lr/rho-1_lr-0.1_seed-4 >/dev/null
+
+# Again: nothing is left to run. One more value: only its cells.
+cp runs/lr/results.jsonl before.jsonl
+"$normball" sweep lr.toml >out.txt 2>err.txt
+contains err.txt "8 of 8 runs are there already"
+cmp before.jsonl runs/lr/results.jsonl || fail "results changed without a run"
+sed -i 's/values = \[0.02, 0.1\]/values = [0.02, 0.05, 0.1]/' lr.toml
+"$normball" sweep lr.toml >out.txt 2>err.txt
+contains err.txt "8 of 12 runs are there already"
+contains out.txt "budget: 12 runs"
+
+# Killed at any moment and started again, it ends with the same results.
+for pause in 0.1 0.6 1.1 1.6; do
+  "$normball" sweep lr.toml --into killed >/dev/null 2>&1 &
+  sleep "$pause"
+  kill -9 $! 2>/dev/null || true
+  wait $! 2>/dev/null || true
+done
+"$normball" sweep lr.toml --into killed >/dev/null 2>&1
+for cell in runs/lr/*/; do same_metrics "$cell" "killed/$(basename "$cell")"; done
+cmp <(sed -E 's/"seconds":[^,]*//' runs/lr/results.jsonl) <(sed -E 's/"seconds":[^,]*//' killed/results.jsonl) ||
+  fail "the results of the killed sweep differ"
+
+# A cell that fails or diverges is recorded and stops nobody; the exit code says so.
+code=0
+"$normball" sweep --base tiny.toml --name bad --axis "optimizer.lr=0.02,1e30" >out.txt 2>err.txt || code=$?
+contains runs/bad/results.csv "diverged"
+contains out.txt "1 cell diverged"
+[ "$code" -eq 0 ] || fail "exit code $code of a sweep in which a cell diverged"
+chmod -w text.txt
+mkdir -p runs/fails/lr-0.1_seed-0
+echo "not a directory" >runs/fails/lr-0.1_seed-0/checkpoints
+code=0
+"$normball" sweep --base tiny.toml --name fails --axis optimizer.lr=0.02,0.1 >out.txt 2>err.txt || code=$?
+[ "$code" -eq 1 ] || fail "exit code $code of a sweep in which a cell failed"
+contains out.txt "1 failed"
+contains err.txt "1 of 2 runs failed"
+
+# Wrong ways to ask: exit code 2, or 1 with the reason, and nothing is started.
+wrong() { # CODE TEXT ARGUMENTS...
+  local code=0 expected=$1 text=$2
+  shift 2
+  "$normball" sweep "$@" >out.txt 2>err.txt || code=$?
+  [ "$code" -eq "$expected" ] || fail "exit code $code, not $expected, of: sweep $*: $(cat err.txt)"
+  contains err.txt "$text"
+}
+wrong 2 "name a sweep file"
+wrong 2 "name a sweep file" lr.toml --base tiny.toml
+wrong 2 "nothing to change" --base tiny.toml
+wrong 2 "--axis" --base tiny.toml --axis optimizer.lr
+wrong 1 "unknown key" --base tiny.toml --axis optimizer.lrr=1,2
+wrong 1 "another configuration" lr.toml --set run.steps=7 --set schedule.kind=linear
+wrong 1 "no results yet" --base tiny.toml --name none --seeds 1 2 --report
+echo "sweep_cli_test: passed"

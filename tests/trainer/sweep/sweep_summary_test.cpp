@@ -1,0 +1,126 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "temporary_directory.h"
+#include "trainer/sweep/summary.h"
+
+namespace normball::trainer::sweep {
+namespace {
+
+// lr 0.1, 1, 10 with the values given for each of three seeds.
+struct Example {
+  Plan plan;
+  std::vector<Result> results;
+
+  explicit Example(const std::vector<std::vector<double>>& values) {
+    plan.name = plan.base = "example";
+    plan.seeds = {0, 1, 2};
+    plan.metric = "val_loss";
+    plan.axes = {parse_axis("optimizer.lr=0.1,1,10")};
+    for (const auto& cell : cells_of(plan)) {
+      Result result{.cell = cell.name,
+                    .place = {},
+                    .seed = cell.seed,
+                    .settings = cell.settings,
+                    .steps = 100,
+                    .seconds = 36};
+      const double value = values[cell.at[0]][static_cast<size_t>(cell.seed)];
+      result.curves["val_loss"] = {.last = value, .tail = value + 1, .best = value - 1};
+      results.push_back(result);
+    }
+  }
+
+  bool says(const std::string& text) const {
+    const auto summary = summarize(plan, results);
+    return std::ranges::any_of(summary.remarks, [&](const std::string& remark) {
+      return remark.find(text) != std::string::npos;
+    });
+  }
+};
+
+const std::vector<std::vector<double>> inside = {{3, 4, 5}, {1, 2, 3}, {6, 7, 8}};
+const std::vector<std::vector<double>> at_border = {{6, 7, 8}, {3, 4, 5}, {1, 2, 3}};
+const std::vector<std::vector<double>> overlapping = {{3, 1.9, 3.2}, {1, 2, 3}, {6, 7, 8}};
+
+TEST(Summary, TheBestHasTheLowestMean) {
+  const Example example(inside);
+  const auto summary = summarize(example.plan, example.results);
+  ASSERT_EQ(summary.points.size(), 3);
+  EXPECT_EQ(summary.best, 1);
+  EXPECT_EQ(summary.points[1].estimate()->value, 2);
+  EXPECT_EQ(label_of(example.plan, summary.points[1]), "lr 1");
+}
+
+TEST(Summary, SaysWhenTheBestIsOnTheBorder) {
+  EXPECT_FALSE(Example(inside).says("may lie beyond"));
+  EXPECT_TRUE(Example(at_border).says("the best lr, 10, is the largest tried"));
+}
+
+TEST(Summary, SaysWhenSeedsDoNotTellPointsApart) {
+  EXPECT_FALSE(Example(inside).says("not told apart"));  // each pair differs by 2
+  EXPECT_TRUE(Example(overlapping)
+                  .says("not told apart from the best by these seeds (95 % interval of the paired "
+                        "difference): 1 point (lr 0.1)"));
+}
+
+TEST(Summary, SaysTheBudget) {
+  EXPECT_TRUE(Example(inside).says("budget: 9 runs of 100 steps, 0.09 hours"));
+}
+
+TEST(Summary, APointWithARunThatDivergedIsNotTheBest) {
+  Example example(inside);
+  example.results[4].status = Status::Diverged;
+  example.results[0].status = Status::Failed;
+  example.results.pop_back();
+  const auto summary = summarize(example.plan, example.results);
+  EXPECT_EQ(summary.best, std::nullopt);
+  EXPECT_EQ(summary.points[1].estimate()->count, 2);
+  EXPECT_TRUE(example.says("1 cell diverged"));
+  EXPECT_TRUE(example.says("1 cell failed"));
+  EXPECT_TRUE(example.says("1 cell not run yet"));
+}
+
+TEST(Summary, ChoosesWhatItIsAskedFor) {
+  Example example(inside);
+  example.plan.metric = "val_loss tail";
+  EXPECT_EQ(summarize(example.plan, example.results).points[1].estimate()->value, 3);
+  example.plan.metric = "val_loss tial";
+  EXPECT_THROW(summarize(example.plan, example.results), std::invalid_argument);
+  example.plan.metric = "val_los";
+  EXPECT_THROW(summarize(example.plan, example.results), std::invalid_argument);
+}
+
+TEST(Summary, HigherAccuracyIsBetter) {
+  Example example(inside);
+  for (auto& result : example.results) result.curves["val_accuracy"] = result.curves["val_loss"];
+  example.plan.metric = "";
+  const auto summary = summarize(example.plan, example.results);
+  EXPECT_EQ(summary.metric.curve, "val_accuracy");
+  EXPECT_EQ(summary.best, 2);
+}
+
+TEST(Results, ReadBackTheSame) {
+  const testing::TemporaryDirectory directory;
+  Example example(inside);
+  example.results[2].status = Status::Failed;
+  example.results[2].reason = "ended with exit code 1; \"quoted\"\nand a line";
+  example.results[3].place["lr"] = "a,b";
+  const auto file = directory.path() / "results.jsonl";
+  EXPECT_TRUE(read_results(file).empty());
+  write_results(file, example.results);
+  EXPECT_EQ(read_results(file), example.results);
+  EXPECT_THROW(parse_result("{\"cell\": 3}", "here"), std::invalid_argument);
+}
+
+TEST(Results, CsvQuotesWhatNeedsIt) {
+  Example example(inside);
+  example.results.resize(1);
+  example.results[0].place["lr"] = "a,\"b\"";
+  EXPECT_EQ(to_csv(example.plan, example.results),
+            "cell,lr,seed,status,reason,steps,seconds,val_loss,val_loss_tail,val_loss_best\n"
+            "lr-0.1_seed-0,\"a,\"\"b\"\"\",0,finished,,100,36,3,4,2\n");
+}
+
+}  // namespace
+}  // namespace normball::trainer::sweep

@@ -1,0 +1,66 @@
+// What a sweep runs: a configuration, and axes along which settings of it change.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace normball::trainer::sweep {
+
+// One place on an axis: the settings it makes, as --set takes them, and what it is called.
+struct AxisValue {
+  std::string label;
+  std::vector<std::string> settings;
+  std::optional<double> number = {};  // where it is one number
+};
+
+struct Axis {
+  std::string name;  // "lr" for optimizer.lr
+  std::vector<AxisValue> values;
+  bool logarithmic = false;  // the numbers are positive and spread over more than a factor of 4
+};
+
+struct Plan {
+  std::string name;
+  std::string base;                   // a configuration file or preset
+  std::vector<std::string> settings;  // of every cell
+  std::vector<Axis> axes;
+  std::vector<std::int64_t> seeds = {0};
+  std::string metric = {};  // what cells are compared by; empty: val_accuracy, val_loss or loss
+};
+
+// Reads a sweep file:
+//   base = "fashion-mnist-unconstrained-clipped-scion"
+//   set = ["run.steps=200"]
+//   seeds = 3                                  # 0, 1, 2; or a list
+//   metric = "val_loss"
+//   [[axis]]
+//   key = "optimizer.lr"
+//   log = [0.001, 1.0]                         # or linear = [0, 1], or values = [...]
+//   points = 4                                 # or draws = 4 with seed = 1: at random
+//   [[axis]]
+//   keys = ["optimizer.lr", "optimizer.rho"]   # zipped
+//   values = [[0.1, 3], [0.2, 6], { label = "no clip", set = ["optimizer.method=scion"] }]
+// An error names the file and line. A base that is a path is looked up beside the file.
+Plan read_plan(const std::filesystem::path& file);
+
+// An axis of the command line: "optimizer.lr=0.1,0.2", or the text of an [[axis]] on one line,
+// "key = 'optimizer.lr', log = [0.001, 1], points = 4".
+Axis parse_axis(std::string_view text);
+
+// One training run of the sweep.
+struct Cell {
+  std::vector<size_t> at;  // the value on each axis
+  std::int64_t seed = 0;
+  std::string name;  // of its run directory: "lr-0.1_rho-3_seed-0"
+  std::vector<std::string> settings;
+};
+
+// Every combination, the seeds innermost. Throws where two would have the same name.
+std::vector<Cell> cells_of(const Plan& plan);
+
+}  // namespace normball::trainer::sweep

@@ -1,0 +1,198 @@
+#include "trainer/sweep/summary.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "normball/base/error.h"
+#include "normball/base/text.h"
+
+namespace normball::trainer::sweep {
+namespace {
+
+constexpr std::array<std::string_view, 3> kinds = {"last", "tail", "best"};
+
+double value_of(const CurveSummary& curve, std::string_view of) {
+  return of == "tail" ? curve.tail : of == "best" ? curve.best : curve.last;
+}
+
+bool better(double a, double b, bool higher) { return higher ? a > b : a < b; }
+
+std::vector<double> finished(const Point& point) {
+  std::vector<double> values;
+  for (const auto& value : point.values) {
+    if (value) values.push_back(*value);
+  }
+  return values;
+}
+
+// The end of an axis of numbers at which the best lies, where it has more than two.
+std::string border(const Axis& axis, size_t at) {
+  const auto& here = axis.values[at].number;
+  if (!here) return "";
+  int above = 0, below = 0;
+  for (const auto& value : axis.values) {
+    above += value.number && *value.number > *here ? 1 : 0;
+    below += value.number && *value.number < *here ? 1 : 0;
+  }
+  if (above + below < 2 || (above > 0 && below > 0)) return "";
+  return "the best " + axis.name + ", " + axis.values[at].label + ", is the " +
+         (above == 0 ? "largest" : "smallest") + " tried: the true best may lie beyond";
+}
+
+std::string count_of(size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+// How many of the other points the seeds do not tell apart from the best.
+std::string overlap(const Plan& plan, const Summary& summary) {
+  const auto& best = summary.points[*summary.best];
+  if (plan.seeds.size() < 2) {
+    return "one seed: nothing is known of the spread; differences may be chance";
+  }
+  const auto best_values = finished(best);
+  size_t alike = 0;
+  std::string nearest;
+  for (size_t i = 0; i < summary.points.size(); ++i) {
+    const auto& point = summary.points[i];
+    if (i == *summary.best || !point.whole()) continue;
+    const auto difference = paired_difference(finished(point), best_values);
+    if (difference.low > 0 || difference.high < 0) continue;
+    ++alike;
+    if (alike <= 3) nearest += (alike == 1 ? "" : "; ") + label_of(plan, point);
+  }
+  if (alike == 0) return "";
+  return "not told apart from the best by these seeds (95 % interval of the paired difference): " +
+         count_of(alike, "point") + " (" + nearest + (alike > 3 ? "; ..." : "") + ")";
+}
+
+std::string budget(std::span<const Result> results) {
+  double seconds = 0;
+  std::int64_t least = INT64_MAX, most = 0;
+  for (const auto& result : results) {
+    seconds += result.seconds;
+    if (result.status != Status::Finished) continue;
+    least = std::min(least, result.steps);
+    most = std::max(most, result.steps);
+  }
+  char hours[32];
+  std::snprintf(hours, sizeof hours, "%.2f", seconds / 3600);
+  std::string text = "budget: " + count_of(results.size(), "run");
+  if (most > 0) {
+    text += " of " + (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) +
+            " steps";
+  }
+  return text + ", " + hours + " hours of training in all";
+}
+
+void add_counts(const Summary& summary, std::vector<std::string>& remarks) {
+  int diverged = 0, failed = 0, missing = 0;
+  for (const auto& point : summary.points) {
+    diverged += point.diverged;
+    failed += point.failed;
+    missing += point.missing;
+  }
+  const auto add = [&](int count, const char* what) {
+    if (count > 0) remarks.push_back(count_of(static_cast<size_t>(count), "cell") + " " + what);
+  };
+  add(diverged, "diverged");
+  add(failed, "failed: `reason` in results.csv says why, and the log beside its directory");
+  add(missing, "not run yet");
+}
+
+}  // namespace
+
+Metric metric_of(std::string_view text, std::span<const Result> results) {
+  Metric metric;
+  const auto blank = text.find(' ');
+  metric.curve = text.substr(0, blank);
+  if (blank != std::string_view::npos) {
+    metric.of = text.substr(blank + 1);
+    if (std::ranges::find(kinds, metric.of) == kinds.end()) {
+      throw_invalid("sweep", "metric '", text, "': ", unknown_name("summary", metric.of, kinds));
+    }
+  }
+  const auto have = [&](std::string_view curve) {
+    return std::ranges::any_of(
+        results, [&](const Result& result) { return result.curves.contains(std::string(curve)); });
+  };
+  if (metric.curve.empty()) {
+    metric.curve = have("val_accuracy") ? "val_accuracy" : have("val_loss") ? "val_loss" : "loss";
+  } else if (!results.empty() && !have(metric.curve)) {
+    std::vector<std::string_view> known;
+    for (const auto& result : results) {
+      for (const auto& [name, curve] : result.curves) {
+        if (std::ranges::find(known, name) == known.end()) known.push_back(name);
+      }
+    }
+    if (!known.empty()) throw_invalid("sweep", unknown_name("metric", metric.curve, known));
+  }
+  return metric;
+}
+
+bool Point::whole() const {
+  return std::ranges::all_of(values, [](const auto& value) { return value.has_value(); });
+}
+
+std::optional<Estimate> Point::estimate(double level) const {
+  const auto known = finished(*this);
+  if (known.empty()) return std::nullopt;
+  return mean_of(known, level);
+}
+
+std::string label_of(const Plan& plan, const Point& point) {
+  std::string text;
+  for (size_t i = 0; i < plan.axes.size(); ++i) {
+    text += (i > 0 ? ", " : "") + plan.axes[i].name + " " + plan.axes[i].values[point.at[i]].label;
+  }
+  return text.empty() ? "the base" : text;
+}
+
+Summary summarize(const Plan& plan, std::span<const Result> results) {
+  Summary summary{.metric = metric_of(plan.metric, results), .points = {}, .remarks = {}};
+  std::map<std::string, const Result*> by_cell;
+  for (const auto& result : results) by_cell[result.cell] = &result;
+  const bool higher = higher_is_better(summary.metric.curve);
+
+  for (const auto& cell : cells_of(plan)) {
+    if (summary.points.empty() || summary.points.back().at != cell.at) {
+      summary.points.push_back({.at = cell.at, .values = {}});
+    }
+    auto& point = summary.points.back();
+    auto& value = point.values.emplace_back();
+    const auto found = by_cell.find(cell.name);
+    if (found == by_cell.end()) {
+      ++point.missing;
+      continue;
+    }
+    const Result& result = *found->second;
+    if (result.status == Status::Diverged) ++point.diverged;
+    if (result.status == Status::Failed) ++point.failed;
+    const auto curve = result.curves.find(summary.metric.curve);
+    if (result.status == Status::Finished && curve != result.curves.end()) {
+      value = value_of(curve->second, summary.metric.of);
+    }
+  }
+
+  for (size_t i = 0; i < summary.points.size(); ++i) {
+    if (!summary.points[i].whole()) continue;
+    const double here = summary.points[i].estimate()->value;
+    if (!summary.best || better(here, summary.points[*summary.best].estimate()->value, higher)) {
+      summary.best = i;
+    }
+  }
+  if (summary.best) {
+    const auto& best = summary.points[*summary.best];
+    for (size_t i = 0; i < plan.axes.size(); ++i) {
+      if (const auto text = border(plan.axes[i], best.at[i]); !text.empty())
+        summary.remarks.push_back(text);
+    }
+    if (const auto text = overlap(plan, summary); !text.empty()) summary.remarks.push_back(text);
+  }
+  add_counts(summary, summary.remarks);
+  summary.remarks.push_back(budget(results));
+  return summary;
+}
+
+}  // namespace normball::trainer::sweep

@@ -1,0 +1,47 @@
+// A sweep over its seeds: each point of the grid with its interval, the best, and what to know
+// before believing it.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/sweep/plan.h"
+#include "trainer/sweep/results.h"
+#include "trainer/sweep/statistics.h"
+
+namespace normball::trainer::sweep {
+
+// What a cell is judged by: the summary of a curve.
+struct Metric {
+  std::string curve;        // "val_loss"
+  std::string of = "last";  // or "tail", "best"
+
+  std::string text() const { return of == "last" ? curve : curve + " (" + of + ")"; }
+};
+// "val_loss", "val_loss tail"; empty: the accuracy, else the validation loss, else the loss,
+// whatever the results have.
+Metric metric_of(std::string_view text, std::span<const Result> results);
+
+// The cells of one place on the axes: one for each seed.
+struct Point {
+  std::vector<size_t> at;
+  std::vector<std::optional<double>> values;  // for each seed of the plan; none: not finished
+  int diverged = 0, failed = 0, missing = 0;
+
+  bool whole() const;                                           // every seed finished
+  std::optional<Estimate> estimate(double level = 0.95) const;  // over the seeds that finished
+};
+
+struct Summary {
+  Metric metric;
+  std::vector<Point> points;         // the last axis changes fastest
+  std::optional<size_t> best = {};   // of the points that are whole
+  std::vector<std::string> remarks;  // border, overlap, what failed, the budget
+};
+Summary summarize(const Plan& plan, std::span<const Result> results);
+
+std::string label_of(const Plan& plan, const Point& point);  // "lr 0.1, rho 3"
+
+}  // namespace normball::trainer::sweep
