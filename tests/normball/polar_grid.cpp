@@ -132,13 +132,12 @@ PolarQuality large_quality(const Spectrum& spectrum, Index rows, Index cols, int
     quality.below_one = 1 - std::sqrt(1 - (largest_eigenvalue(gram, size, -1) - size));
     return quality;
   }
-  // As many as are above the cut must be one, those below zero, and next to it either.
+  // As many as are clearly above the cut must be one.
   std::vector<double> squares(static_cast<size_t>(n));
   blas::singular_values<double>(gram.view(), squares.data(), workspace);
-  quality.deficient = true;
+  quality.deficient = sigma.back() <= cut * sigma[0];
   quality.above_one = std::sqrt(squares[0]) - 1;
   quality.below_one = 1 - std::sqrt(squares[static_cast<size_t>(rank - 1)]);
-  if (most < n) quality.null = std::sqrt(squares[static_cast<size_t>(most)]);
   if (!known) return quality;
   // In the basis of the singular vectors the result is the identity on the range. Next to what is
   // left out, directions are good only to its share in them.
@@ -149,6 +148,9 @@ PolarQuality large_quality(const Spectrum& spectrum, Index rows, Index cols, int
     for (Index i = 0; i < rows; ++i) {
       quality.range = std::max(quality.range, std::abs(work(i, k) - (i == k ? 1 : 0)));
     }
+  }
+  for (Index k = most; k < n; ++k) {  // and zero on what is clearly below
+    for (Index i = 0; i < rows; ++i) quality.null = std::max(quality.null, std::abs(work(i, k)));
   }
   return quality;
 }
