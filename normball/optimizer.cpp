@@ -17,23 +17,23 @@ using detail::Share;
 template <class T>
 void Optimizer<T>::run(Lines lines, double given_eta) {
   if (lines != Lines::FromEta) {
-    passes_->find_directions([](LayerStep<T>& layer, const Share& share) {
+    passes().find_directions([](LayerStep<T>& layer, const Share& share) {
       const auto d = layer.average(share);  // d_l ← α g_l + (1−α) d_l
       layer.find_direction(d, share);  // v_l ← −r_l lmo_l(d_l),  or  W_l − r_l lmo_l(d_l)
     });
-    report_.pairing = passes_->combine(method_, report_.layers);  // s ← Σ_l ⟨d_l, v_l⟩
+    report_.pairing = passes().combine(method_, report_.layers);  // s ← Σ_l ⟨d_l, v_l⟩
     report_.wolfe_gap = method_.constrained ? report_.pairing : 0;
-    report_.direction_norm = passes_->measure_direction(method_);
+    report_.direction_norm = passes().measure_direction(method_);
     if (!std::isfinite(report_.pairing + report_.direction_norm)) return refuse();
   }
   if (lines == Lines::UpToPairing) return;
   const bool given = lines == Lines::FromEta;
   decide(given ? given_eta : eta(report_.pairing));  // η ← rule(s)
-  passes_->for_each([&](LayerStep<T>& layer, const Share& share) {
+  passes().for_each([&](LayerStep<T>& layer, const Share& share) {
     const double step = report_.gamma * report_.eta * layer.parameter().lr_factor;
     layer.move(step, share);  // W_l ← W_l − γ η v_l
   });
-  passes_->finish();
+  passes().finish();
   ++step_;
 }
 
@@ -57,14 +57,9 @@ Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution exec
 }
 
 template <class T>
-void Optimizer<T>::Delete::operator()(detail::Passes<T>* passes) const {
-  delete passes;
-}
-
-template <class T>
 const StepReport& Optimizer<T>::step(std::span<const Parameter<T>> parameters) {
   begin(parameters);
-  const bool idle = passes_->idle();
+  const bool idle = passes().idle();
   try {
     run(idle ? Lines::UpToPairing : Lines::All, 0);
   } catch (...) {
@@ -103,7 +98,7 @@ template <class T>
 void Optimizer<T>::begin(std::span<const Parameter<T>> parameters) {
   require_unprepared("Optimizer::prepare",
                      "the last directions were neither applied nor abandoned");
-  passes_->begin(parameters, method_, step_);
+  passes().begin(parameters, method_, step_);
   clear_report();
 }
 
@@ -126,13 +121,13 @@ void Optimizer<T>::clear_report() {
 // Names the first layer with an entry, or else a pairing, that is not finite.
 template <class T>
 void Optimizer<T>::refuse() {
-  passes_->settle();
+  passes().settle();
   clear_report();
   report_.skipped = true;
   std::string reason = "s or the norm of v overflows";
-  if (const size_t bad = passes_->first_nonfinite(); bad < layers_.size()) {
+  if (const size_t bad = passes().first_nonfinite(); bad < layers_.size()) {
     report_.nonfinite_layer = layers_[bad].name;
-    const char* what = passes_->layers()[bad].nonfinite_input();
+    const char* what = passes().layers()[bad].nonfinite_input();
     reason = what ? std::string("the ") + what + " of '" + report_.nonfinite_layer +
                         "' has an entry that is not finite"
                   : "s is not finite, because of the pairing of '" + report_.nonfinite_layer + "'";
@@ -160,26 +155,25 @@ double Optimizer<T>::eta(double pairing) const {
 
 template <class T>
 void Optimizer<T>::require_step(double eta) const {
-  detail::require_step("Optimizer::apply", passes_->layers(), report_.gamma * eta,
+  detail::require_step("Optimizer::apply", passes().layers(), report_.gamma * eta,
                        method_.constrained);
 }
 
 template <class T>
 void Optimizer<T>::abandon() {
-  if (prepared_ && !undoable_) passes_->keep_gradients();
+  if (prepared_ && !undoable_) passes().keep_gradients();
   revert();
 }
 
 template <class T>
 void Optimizer<T>::revert() {
-  passes_->settle();
+  passes().settle();
   prepared_ = false;
 }
 
 // The other members are instantiated beside their definitions.
 #define NORMBALL_INSTANTIATE(T)                                                             \
   template Optimizer<T>::Optimizer(Method, std::vector<Layer>, Execution);                  \
-  template void Optimizer<T>::Delete::operator()(detail::Passes<T>*) const;                 \
   template const StepReport& Optimizer<T>::step(std::span<const Parameter<T>>);             \
   template const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>>);          \
   template double Optimizer<T>::eta(double) const;                                          \

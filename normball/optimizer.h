@@ -82,6 +82,7 @@ class Optimizer {
   struct Delete {
     void operator()(detail::Passes<T>* passes) const;
   };
+  detail::Passes<T>& passes() const;
   enum class Lines { All, UpToPairing, FromEta };
   void begin(std::span<const Parameter<T>> parameters);
   void run(Lines lines, double given_eta);

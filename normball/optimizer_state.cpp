@@ -20,9 +20,22 @@ void require_steps(std::string_view where, std::int64_t steps) {
 }  // namespace
 
 template <class T>
+void Optimizer<T>::Delete::operator()(detail::Passes<T>* passes) const {
+  delete passes;
+}
+
+// One that was moved from has no layers, and says so.
+template <class T>
+detail::Passes<T>& Optimizer<T>::passes() const {
+  if (passes_) return *passes_;
+  static thread_local detail::Passes<T> none({}, {.threads = 1});
+  return none;
+}
+
+template <class T>
 std::vector<NamedBuffer<T>> Optimizer<T>::state() {
   std::vector<NamedBuffer<T>> buffers;
-  for (auto& layer : passes_->layers()) {
+  for (auto& layer : passes().layers()) {
     if (layer.buffers().owns_average()) {
       buffers.push_back({"momentum." + layer.name(), layer.buffers().average()});
     }
@@ -64,7 +77,7 @@ template <class T>
 void Optimizer<T>::set_steps_taken(std::int64_t steps) {
   require_steps("Optimizer::set_steps_taken", steps);
   prepared_ = false;
-  passes_->start_afresh();
+  passes().start_afresh();
   step_ = steps;
 }
 
@@ -92,7 +105,7 @@ void Optimizer<T>::set_alpha(Schedule alpha) {
   change([&](Method& method) {
     method.alpha = alpha;
     validate(method);
-    for (auto& layer : passes_->layers()) {
+    for (auto& layer : passes().layers()) {
       layer.buffers().require_scaled_for("Optimizer::set_alpha", layer.name(), alpha.at(step_));
     }
   });
@@ -112,13 +125,13 @@ template <class T>
 double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>> parameters) {
   constexpr auto where = "Optimizer::scale_into_balls";
   require_unprepared(where, "apply or abandon the last directions first");
-  detail::require_weights(where, passes_->layers(), parameters);
+  detail::require_weights(where, passes().layers(), parameters);
   std::vector<detail::Target<T>> targets;
   for (size_t l = 0; l < layers_.size(); ++l) {
     if (!parameters[l].weight.empty()) targets.push_back({parameters[l].weight, l, "weight"});
   }
-  detail::require_targets_apart(where, passes_->layers(), targets);
-  const auto norms = passes_->weight_norms(parameters);
+  detail::require_targets_apart(where, passes().layers(), targets);
+  const auto norms = passes().weight_norms(parameters);
   for (size_t l = 0; l < layers_.size(); ++l) {
     if (std::isfinite(norms[l])) continue;
     throw NonFiniteError(error_message(where, "the norm of the weight '", layers_[l].name, "' is ",
@@ -137,6 +150,8 @@ double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>> parameters) 
 }
 
 #define NORMBALL_INSTANTIATE(T)                                                                \
+  template void Optimizer<T>::Delete::operator()(detail::Passes<T>*) const;                    \
+  template detail::Passes<T>& Optimizer<T>::passes() const;                                    \
   template std::vector<NamedBuffer<T>> Optimizer<T>::state();                                  \
   template void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>>, std::int64_t); \
   template void Optimizer<T>::set_steps_taken(std::int64_t);                                   \

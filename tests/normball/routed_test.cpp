@@ -5,7 +5,9 @@
 namespace normball::testing {
 namespace {
 
+// Cut into rows, cut into columns, whole, and tied, which has no block of its own.
 Routing fused_and_plain() {
+  static const int memory = 0;
   const std::vector<ParameterInfo> infos = {
       {.name = "qkv.weight",
        .dimensions = {6, 4},
@@ -13,8 +15,8 @@ Routing fused_and_plain() {
       {.name = "heads",
        .dimensions = {2, 6},
        .given = {.split = Split{.columns = true, .parts = {2}}}},
-      {.name = "frozen", .dimensions = {5}, .requires_grad = false},
-      {.name = "bias", .dimensions = {4}}};
+      {.name = "bias", .dimensions = {4}, .identity = &memory},
+      {.name = "same", .dimensions = {4}, .identity = &memory}};
   return route(infos);
 }
 
