@@ -97,7 +97,7 @@ expect 1 "type 0" verify bad-idx3-ubyte
 # A full disk: a limit on the size of files fails in the same way.
 status=0
 (trap '' XFSZ; ulimit -f 2; "$normball" data prepare text.txt --out full) >out 2>err || status=$?
-[ "$status" = 1 ] && grep -q "cannot be written" err || problem "a full disk: exit code $status, $(cat err)"
+[ "$status" = 1 ] && grep -q "while writing" err || problem "a full disk: exit code $status, $(cat err)"
 [ ! -e full ] && [ -z "$(find . -name '*.partial*')" ] || problem "a full disk left files"
 
 # A signal is noticed soon, however small the shards are.

@@ -8,7 +8,7 @@ namespace normball::trainer::data {
 
 enum class DatasetKind : std::uint8_t { Images, IdxFile, Shards, Bpe, Text };
 
-// Throws DataError where nothing is there, or a directory holds nothing known.
+// Throws FileError where nothing is there, DataError where a directory holds nothing known.
 DatasetKind dataset_kind(const std::string& path);
 
 }  // namespace normball::trainer::data

@@ -138,7 +138,7 @@ TEST(ImageSetTest, LoadsCifar10FromTheDirectoryOrItsParent) {
     EXPECT_EQ(data.train.image(12 + 11)[3071], 1);
   }
   std::filesystem::remove(inner + "/data_batch_4.bin");
-  expect_data_error([&] { load_images(inner); }, {"data_batch_4.bin", "No such file"});
+  expect_file_error([&] { load_images(inner); }, {"data_batch_4.bin", "No such file"});
 }
 
 TEST(ImageSetTest, WrongCifar10FilesAreErrors) {

@@ -142,7 +142,7 @@ TEST(PrepareTest, NothingIsLeftWhereSomethingFails) {
   const auto run = [&](const std::string& text, const std::string& out) {
     prepare({.texts = {directory / text}, .out = directory / out, .bpe_directory = {}});
   };
-  expect_data_error([&] { run("missing", "out"); }, {"missing", "No such file"});
+  expect_file_error([&] { run("missing", "out"); }, {"missing", "No such file"});
   expect_data_error([&] { run("file", "out"); }, {"file", "is empty"});
   expect_data_error([&] { run("a.txt", "file"); }, {"file", "exists"});
   expect_data_error([&] { run("a.txt", "file/out"); }, {"file/out", "cannot be created"});
@@ -153,7 +153,7 @@ TEST(PrepareTest, NothingIsLeftWhereSomethingFails) {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit limit{50'000, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-  expect_data_error([&] { run("a.txt", "out"); }, {"train_000000.bin", "cannot be written"});
+  expect_file_error([&] { run("a.txt", "out"); }, {"train_000000.bin", "while writing"});
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(directory.entries(), 2u);
@@ -196,7 +196,7 @@ TEST(PrepareTest, WrongDescriptionsAreNamed) {
 TEST(DatasetKindTest, FollowsNamesAndFirstBytes) {
   const TemporaryDirectory directory;
   expect_data_error([&] { dataset_kind(directory.path()); }, {"no data known"});
-  expect_data_error([&] { dataset_kind(directory / "missing"); }, {"No such file"});
+  expect_file_error([&] { dataset_kind(directory / "missing"); }, {"No such file"});
   write(directory / "a", "text");
   write(directory / "b", shard_file({1}));
   write(directory / "c", gzip(idx_file({1}, {1})));

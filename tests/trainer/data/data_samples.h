@@ -7,6 +7,7 @@
 #include "fuzz/data_samples.h"
 #include "testing.h"
 #include "trainer/data/data_error.h"
+#include "trainer/files/file_system.h"
 
 namespace normball::testing {
 
@@ -22,6 +23,11 @@ using fuzz::toy_vocabulary;
 template <class Body>
 void expect_data_error(const Body& body, const std::vector<std::string>& parts) {
   expect_error<trainer::data::DataError>(body, parts);
+}
+
+template <class Body>
+void expect_file_error(const Body& body, const std::vector<std::string>& parts) {
+  expect_error<trainer::files::FileError>(body, parts);
 }
 
 }  // namespace normball::testing
