@@ -38,7 +38,7 @@ groups = [dict(params=params[:1], norm="sign", radius=3000.0), dict(params=param
 optimizer = ClippedScion(groups, lr=0.00036, alpha=0.1, rho=600.0, threads=args.threads, overwrite_gradients=True)
 optimizer.step()
 engine = optimizer._parts[0]._engine
-bound = [(p.data_ptr(), p.grad.data_ptr(), optimizer.state[p]["momentum"].data_ptr(), 0.00036, True) for p in params]
+bound = [(p.data_ptr(), p.grad.data_ptr(), optimizer.state[p]["momentum"].data_ptr(), 1.0, True) for p in params]
 
 
 class Timed:
@@ -47,9 +47,12 @@ class Timed:
     def __init__(self):
         self.inside = 0.0
 
-    def prepare(self, tensors):
+    def __getattr__(self, name):
+        return getattr(engine, name)
+
+    def prepare(self, lr, tensors):
         start = time.perf_counter()
-        result = engine.prepare(tensors)
+        result = engine.prepare(lr, tensors)
         self.inside += time.perf_counter() - start
         return result
 
@@ -63,7 +66,7 @@ watch = optimizer._parts[0]._engine = Timed()
 
 
 def core():
-    pairing, _ = engine.prepare(bound)
+    pairing, _ = engine.prepare(0.00036, bound)
     engine.apply(min(600.0, pairing))
 
 

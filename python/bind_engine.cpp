@@ -13,7 +13,8 @@ namespace {
 
 namespace py = pybind11;
 
-// Addresses of weight, gradient and momentum, the lr, and whether there is a gradient.
+// Addresses of weight, gradient and momentum, the lr as a factor of the step's, and whether there
+// is a gradient.
 using Tensors = std::tuple<std::uintptr_t, std::uintptr_t, std::uintptr_t, double, bool>;
 
 template <class T>
@@ -30,21 +31,22 @@ class Engine {
                     .report_weight_norms = weight_norms}) {}
 
   // (s of these layers, ‖v‖ of these layers where the rule needs it)
-  std::pair<double, double> prepare(const std::vector<Tensors>& tensors) {
+  std::pair<double, double> prepare(double lr, const std::vector<Tensors>& tensors) {
     if (tensors.size() != routes_.size()) {
       throw std::invalid_argument("[Engine] got " + std::to_string(tensors.size()) +
                                   " parameters for " + std::to_string(routes_.size()));
     }
     const py::gil_scoped_release release;
+    optimizer_.set_lr(lr);
     parameters_.clear();
     for (size_t i = 0; i < routes_.size(); ++i) {
-      const auto& [weight, gradient, momentum, lr, has_gradient] = tensors[i];
+      const auto& [weight, gradient, momentum, factor, has_gradient] = tensors[i];
       append_parameters<T>(routes_[i],
                            {.weight = reinterpret_cast<T*>(weight),
                             .gradient = reinterpret_cast<T*>(gradient),
                             .has_gradient = has_gradient,
                             .momentum = reinterpret_cast<T*>(momentum),
-                            .lr_factor = lr},
+                            .lr_factor = factor},
                            parameters_);
     }
     report_ = &optimizer_.prepare(parameters_);
@@ -110,7 +112,7 @@ void bind_type(py::module_& module, const char* name) {
            py::arg("routes"), py::kw_only(), py::arg("threads") = 0,
            py::arg("overwrite_gradients") = false, py::arg("weight_norms") = false,
            py::arg("undoable") = false)
-      .def("prepare", &Engine<T>::prepare, py::arg("tensors"))
+      .def("prepare", &Engine<T>::prepare, py::arg("lr"), py::arg("tensors"))
       .def("set_method", &Engine<T>::set_method, py::arg("method"))
       .def("apply", &Engine<T>::apply, py::arg("eta"))
       .def("require_step", &Engine<T>::require_step, py::arg("eta"))

@@ -11,8 +11,8 @@ namespace {
 
 namespace py = pybind11;
 
-// lr stays 1 here: every parameter brings its group's lr as its lr factor. What is given must be
-// used by the method. The solver is that of its own spectral norm, or routing's.
+// lr stays 1 here: every step brings its own. What is given must be used by the method. The solver
+// is that of its own spectral norm, or routing's.
 Method method_by_name(const std::string& where, const std::string& name, double alpha,
                       std::optional<double> rho, std::optional<double> beta,
                       std::optional<double> l0, std::optional<double> l1,

@@ -79,9 +79,9 @@ def check_solver(where: str, entry: Entry) -> None:
 
 @dataclass
 class _Layer:
-    """One matrix of a parameter: its norm is geometry / scale, its step lr."""
+    """One matrix of a parameter: its norm is geometry / scale, its lr a factor of the step's."""
     name: str
-    lr: float
+    lr_factor: float
     radius: float
     geometry: str
     scale: float
@@ -214,6 +214,7 @@ class FallbackPart:
         self._state: MutableMapping[Any, Any] = {}
         self._duals: List[torch.Tensor] = []
         self._rows: List[LayerRow] = []
+        self._gamma = 0.0  # lr / rho of the step that is prepared
 
     def _new_momentum(self, parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
         """alpha g + (1 - alpha) d, for apply() to keep."""
@@ -226,7 +227,7 @@ class FallbackPart:
         self._momenta.append((parameter, momentum))
         return momentum
 
-    def _layers(self, index: int, gradient: torch.Tensor, lr: float) -> List[_Layer]:
+    def _layers(self, index: int, gradient: torch.Tensor, factor: float) -> List[_Layer]:
         """The direction of each matrix of a parameter."""
         parameter, route, _ = self.entries[index]
         momentum = self._new_momentum(parameter, gradient)
@@ -242,20 +243,21 @@ class FallbackPart:
             u, dual = direction(geometry, solver, d) if python_norm is None else python_norm.direction(d)
             self._duals.append(dual * (scale * route.radius))
             pairing = None if python_norm is None else _pairing(d, u)
-            layers.append(_Layer(block.name, lr, route.radius, geometry, scale, d, w, u, python_norm, pairing,
+            layers.append(_Layer(block.name, factor, route.radius, geometry, scale, d, w, u, python_norm, pairing,
                                  largest=torch.finfo(parameter.dtype).max))
         return layers
 
-    def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lrs: Sequence[float],
+    def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lr: float, factors: Sequence[float],
                 state: MutableMapping[Any, Any]) -> Tuple[float, float]:
-        """(s, ||v||) of these parameters."""
+        """(s, ||v||) of these parameters, each of which has its factor of lr."""
         method = self._method
         self.abandon()
         self._duals = []
+        self._gamma = lr / method.rho
         self._state = state
-        for index, (gradient, lr) in enumerate(zip(gradients, lrs)):
+        for index, (gradient, factor) in enumerate(zip(gradients, factors)):
             if gradient is not None:
-                self._live += self._layers(index, gradient, lr)
+                self._live += self._layers(index, gradient, factor)
         duals = _numbers(self._duals)
         self._check_own_norms(duals)
         total, shares = method.combine_duals(duals)
@@ -293,7 +295,7 @@ class FallbackPart:
     def check(self, eta: float) -> None:
         """Raises ValueError for an eta that apply() could not carry out."""
         for layer in self._live:
-            length = eta / self._method.rho * layer.lr * layer.unit
+            length = self._gamma * eta * layer.lr_factor * layer.unit
             if not length <= layer.largest:
                 raise ValueError(f"the step of '{layer.name}' is {length:.6g} long, beyond the numbers of its type: lower the "
                                  f"lr or the radius")
@@ -306,7 +308,7 @@ class FallbackPart:
 
     def _stepped(self, layer: _Layer, eta: float) -> torch.Tensor:
         """W - gamma eta v"""
-        own = eta / self._method.rho * layer.lr
+        own = self._gamma * eta * layer.lr_factor
         return torch.add(layer.w * (1 - own) if self._method.constrained else layer.w, layer.u, alpha=-own * layer.unit)
 
     def apply(self, eta: float) -> None:
@@ -319,9 +321,9 @@ class FallbackPart:
                 old.copy_(momentum)  # others may hold it
             else:
                 own["momentum"] = momentum
-        step = eta / self._method.rho
+        step = self._gamma * eta
         for layer in self._live:
-            own = step * layer.lr
+            own = step * layer.lr_factor
             if own == 0:
                 continue
             if self._method.constrained:

@@ -34,15 +34,15 @@ def first_nonfinite(parts: Sequence[Part], gradients: Gradients, state: Mapping[
     return None
 
 
-def prepare(where: str, parts: Sequence[Part], method: _core.Method, gradients: Gradients, lrs: Sequence[Sequence[float]],
-            state: MutableMapping[Any, Any], k: int) -> _core.JointStep:
+def prepare(where: str, parts: Sequence[Part], method: _core.Method, gradients: Gradients, lr: float,
+            factors: Sequence[Sequence[float]], state: MutableMapping[Any, Any], k: int) -> _core.JointStep:
     """s, eta and every part's share of it. On an error nothing has changed."""
     # A part of the core checks its own gradients before it changes anything; several must be checked together.
     if len(parts) > 1 or isinstance(parts[0], FallbackPart):
         name = first_nonfinite(parts, gradients, state, all_of_it=False)
         if name is not None:
             raise nonfinite_error(where, f"the gradient of '{name}' has an entry that is not finite", name)
-    prepared = [part.prepare(own, own_lrs, state) for part, own, own_lrs in zip(parts, gradients, lrs)]
+    prepared = [part.prepare(own, lr, own_factors, state) for part, own, own_factors in zip(parts, gradients, factors)]
     joint = method.join_parts([pairing for pairing, _ in prepared], [length for _, length in prepared], k)
     if not math.isfinite(joint.pairing + joint.direction_norm):
         name = next((row[0] for part in parts for row in part.layers() if not math.isfinite(row[1])), None)

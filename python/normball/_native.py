@@ -93,23 +93,23 @@ class NativePart:
         own["momentum"] = _like(own["momentum"], parameter)
         return own["momentum"]
 
-    def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lrs: Sequence[float],
+    def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lr: float, factors: Sequence[float],
                 state: MutableMapping[Any, Any]) -> Tuple[float, float]:
-        """(s, ||v||) of these parameters."""
+        """(s, ||v||) of these parameters, each of which has its factor of lr."""
         tensors = []
         self._kept.clear()
         self._new.clear()
         self._moved = [gradient is not None for gradient in gradients]
         self._share_bases(state)
-        for (parameter, _, _), gradient, lr in zip(self.entries, gradients, lrs):
+        for (parameter, _, _), gradient, factor in zip(self.entries, gradients, factors):
             if gradient is None:
-                tensors.append((parameter.data_ptr(), 0, 0, lr, False))
+                tensors.append((parameter.data_ptr(), 0, 0, factor, False))
                 continue
             gradient = _like(gradient, parameter)
             self._kept.append(gradient)  # the directions may live there until apply()
             momentum = self._momentum(state, parameter)
-            tensors.append((parameter.data_ptr(), gradient.data_ptr(), momentum.data_ptr(), lr, True))
-        return self._engine.prepare(tensors)
+            tensors.append((parameter.data_ptr(), gradient.data_ptr(), momentum.data_ptr(), factor, True))
+        return self._engine.prepare(lr, tensors)
 
     def set_method(self, method: _core.Method) -> None:
         self._engine.set_method(method)

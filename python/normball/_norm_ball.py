@@ -279,10 +279,12 @@ class NormBall(torch.optim.Optimizer):
             return
         self._check_apart(gradients)
         k = _options.checked_step(type(self).__name__, self.param_groups[0]["step"])
-        gamma = max(lrs) / method.rho
+        lr = max(lrs)  # the method's; every parameter has its factor of it
+        gamma = lr / method.rho
         try:
-            own_lrs = [[self._lr(entry, method, lrs) for entry in part.entries] for part in self._parts]
-            joint = _joint.prepare(type(self).__name__, self._parts, method, gradients, own_lrs, self.state, k)
+            factors = [[self._lr(entry, method, lrs) / lr if lr > 0 else 1.0 for entry in part.entries]
+                       for part in self._parts]
+            joint = _joint.prepare(type(self).__name__, self._parts, method, gradients, lr, factors, self.state, k)
             for part, share in zip(self._parts, joint.shares):
                 part.apply(joint.eta * share)
         except NonFiniteError as error:
@@ -292,13 +294,13 @@ class NormBall(torch.optim.Optimizer):
             error.parameter = name  # type: ignore[attr-defined]
             if self.param_groups[0]["nonfinite"] == "error":
                 raise
-            self.report = StepReport(k, 0.0, 0.0, gamma, max(lrs), False, True, name)
+            self.report = StepReport(k, 0.0, 0.0, gamma, lr, False, True, name)
             return
         except BaseException:
             self._abandon()
             raise
         layers = _joint.layer_reports(self._parts, self._order) if self._execution["layer_reports"] else ()
-        self.report = StepReport(k, joint.pairing, joint.eta, gamma, max(lrs), joint.clipped, layers=layers,
+        self.report = StepReport(k, joint.pairing, joint.eta, gamma, lr, joint.clipped, layers=layers,
                                  stalled=joint.stalled)
         for group in self.param_groups:
             group["step"] = k + 1
