@@ -1,5 +1,6 @@
-#include "page/page.h"
 #include "plot/svg_frame.h"
+
+#include "page/page.h"
 
 namespace normball::plot {
 
