@@ -145,32 +145,32 @@ std::string to_csv(const Plan& plan, std::span<const Result> results) {
   for (const auto& result : results) {
     for (const auto& [name, curve] : result.curves) curves.insert(name);
   }
-  std::string text = "cell";
-  for (const auto& axis : plan.axes) text += "," + csv_field(axis.name);
-  text += ",seed,status,reason,steps,seconds";
-  for (const auto& name : curves) text += "," + name + "," + name + "_tail," + name + "_best";
-  text += "\n";
+  std::ostringstream text;
+  text << "cell";
+  for (const auto& axis : plan.axes) text << ',' << csv_field(axis.name);
+  text << ",seed,status,reason,steps,seconds";
+  for (const auto& name : curves) text << ',' << name << ',' << name << "_tail," << name << "_best";
+  text << '\n';
   for (const auto& result : results) {
-    text += csv_field(result.cell);
+    text << csv_field(result.cell);
     for (const auto& axis : plan.axes) {
       const auto found = result.place.find(axis.name);
-      text += "," + csv_field(found == result.place.end() ? "" : found->second);
+      text << ',' << csv_field(found == result.place.end() ? "" : found->second);
     }
-    text += "," + std::to_string(result.seed) + "," + std::string(to_text(result.status)) + "," +
-            csv_field(result.reason) + "," + std::to_string(result.steps) + "," +
-            number_text(result.seconds);
+    text << ',' << result.seed << ',' << to_text(result.status) << ',' << csv_field(result.reason)
+         << ',' << result.steps << ',' << number_text(result.seconds);
     for (const auto& name : curves) {
       const auto found = result.curves.find(name);
       if (found == result.curves.end()) {
-        text += ",,,";
+        text << ",,,";
       } else {
-        text += "," + number_text(found->second.last) + "," + number_text(found->second.tail) +
-                "," + number_text(found->second.best);
+        text << ',' << number_text(found->second.last) << ',' << number_text(found->second.tail)
+             << ',' << number_text(found->second.best);
       }
     }
-    text += "\n";
+    text << '\n';
   }
-  return text;
+  return text.str();
 }
 
 }  // namespace normball::trainer::sweep
