@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 class PlanFile : public ::testing::Test {
  protected:
   Plan read(const std::string& text) {
-    const fs::path file = directory_.path() / "mine.toml";
+    const fs::path file = fs::path(directory_.path()) / "mine.toml";
     std::ofstream(file) << text;
     return read_plan(file);
   }

@@ -106,7 +106,7 @@ TEST(Results, ReadBackTheSame) {
   example.results[2].status = Status::Failed;
   example.results[2].reason = "ended with exit code 1; \"quoted\"\nand a line";
   example.results[3].place["lr"] = "a,b";
-  const auto file = directory.path() / "results.jsonl";
+  const std::filesystem::path file = directory.path() + "/results.jsonl";
   EXPECT_TRUE(read_results(file).empty());
   write_results(file, example.results);
   EXPECT_EQ(read_results(file), example.results);
