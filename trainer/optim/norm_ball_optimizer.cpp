@@ -1,5 +1,6 @@
 #include "trainer/optim/norm_ball_optimizer.h"
 
+#include "normball/error.h"
 #include "trainer/config/config_method.h"
 #include "trainer/config/config_use.h"
 #include "trainer/optim/routing.h"
