@@ -211,7 +211,8 @@ std::vector<Key> make_keys() {
   norm("vector", place<&Config::norm, &N::vector>(), {}, "biases and gains", check_norm);
   norm("vector_radius", place<&Config::norm, &N::vector_radius>(), positive, "its radius");
   norm("route", place<&Config::norm, &N::route>(), positive,
-       "list of {pattern, norm, radius}: parameters whose name matches; where several match, later ones win",
+       "list of {pattern, norm, radius}: parameters whose name matches; where several match, later "
+       "ones win",
        check_norm);
 
   const auto eval = [&](std::string_view name, Place p, Range range, std::string_view help) {
