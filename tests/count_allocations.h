@@ -1,5 +1,5 @@
-// Counts heap allocations by standing in for malloc, in every library of the process. For one source
-// of a program.
+// Counts heap allocations by standing in for malloc, in every library of the process. For one
+// source of a program.
 #pragma once
 
 #include <malloc.h>
