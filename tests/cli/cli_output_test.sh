@@ -62,6 +62,7 @@ lab check lengths --quick --norm sign
 lab picture --steps 20
 report run
 sample runs/done --length 5
+sweep --base tiny.toml --seeds 0 1 --into sweep-NEW
 train tiny.toml --name train-NEW
 END
 calls+=("--help" "--version")
@@ -80,7 +81,7 @@ call() {  # the words of a line, with a number for what must be new
 }
 for line in "${calls[@]}"; do
   case "$trains/$line" in
-    /demo* | /train* | /eval* | /sample* | /bench\ train*) continue ;;  # built without LibTorch
+    /demo* | /sweep* | /train* | /eval* | /sample* | /bench\ train*) continue ;;  # built without LibTorch
   esac
   number=$((number + 1))
   (call "$line") >/dev/full 2>err

@@ -96,13 +96,7 @@ for cell in runs/lr/*/; do same_metrics "$cell" "killed/$(basename "$cell")"; do
 cmp <(sed -E 's/"seconds":[^,]*//' runs/lr/results.jsonl) <(sed -E 's/"seconds":[^,]*//' killed/results.jsonl) ||
   fail "the results of the killed sweep differ"
 
-# A cell that fails or diverges is recorded and stops nobody; the exit code says so.
-code=0
-"$normball" sweep --base tiny.toml --name bad --axis "optimizer.lr=0.02,1e30" >out.txt 2>err.txt || code=$?
-contains runs/bad/results.csv "diverged"
-contains out.txt "1 cell diverged"
-[ "$code" -eq 0 ] || fail "exit code $code of a sweep in which a cell diverged"
-chmod -w text.txt
+# A cell that fails is recorded and stops nobody; the exit code says so.
 mkdir -p runs/fails/lr-0.1_seed-0
 echo "not a directory" >runs/fails/lr-0.1_seed-0/checkpoints
 code=0

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 
 #include "temporary_directory.h"
 #include "trainer/sweep/summary.h"
@@ -111,6 +113,30 @@ TEST(Results, ReadBackTheSame) {
   write_results(file, example.results);
   EXPECT_EQ(read_results(file), example.results);
   EXPECT_THROW(parse_result("{\"cell\": 3}", "here"), std::invalid_argument);
+}
+
+TEST(Results, OfARunDirectory) {
+  const testing::TemporaryDirectory directory;
+  const std::filesystem::path run = directory.path();
+  Plan plan = Example(inside).plan;
+  const Cell cell = cells_of(plan)[2];
+  std::ofstream(run / "metrics.jsonl") << R"({"step": 1, "loss": 4.0, "seconds": 1.0}
+{"step": 3, "loss": 1.0, "seconds": 2.0}
+{"step": 4, "loss": 3.0, "seconds": 2.5}
+)";
+  const auto result = result_of(plan, cell, run, "");
+  EXPECT_EQ(result.status, Status::Finished);
+  EXPECT_EQ(result.place.at("lr"), "0.1");
+  EXPECT_EQ(result.steps, 4);
+  EXPECT_EQ(result.seconds, 2.5);
+  EXPECT_EQ(result.curves.at("loss"), (CurveSummary{.last = 3, .tail = 2, .best = 1}));
+  EXPECT_EQ(result_of(plan, cell, run, "exit code 1").status, Status::Failed);
+  std::ofstream(run / "metrics.jsonl", std::ios::app)
+      << R"({"step": 5, "loss": "NaN", "diverged": "it is NaN"}
+)";
+  const auto diverged = result_of(plan, cell, run, "exit code 1");
+  EXPECT_EQ(diverged.status, Status::Diverged);
+  EXPECT_NE(diverged.reason.find("it is NaN"), std::string::npos) << diverged.reason;
 }
 
 TEST(Results, CsvQuotesWhatNeedsIt) {
