@@ -145,6 +145,9 @@ bool NormBall::is_current() const {
 }
 
 NormBall::Plan& NormBall::plan() {
+  if (!defaults_) {
+    throw std::logic_error(error_message("NormBall", "this optimizer was moved from; use the new one"));
+  }
   if (plan_) find_states();
   if (plan_ && is_current()) return *plan_;
   check_groups();

@@ -20,7 +20,7 @@ def check_construction(where: str) -> None:
         owner = frame.f_locals.get("self")
         if isinstance(owner, module.ZeroRedundancyOptimizer) and owner.world_size > 1:
             raise ValueError(f"[{where}] cannot be the optimizer_class of ZeroRedundancyOptimizer on {owner.world_size} "
-                             f"processes: each would clip by the s of its own parameters; use [{where}] itself with "
+                             f"processes: each would clip by the s of its own parameters; use {where} itself with "
                              f"DistributedDataParallel")
         frame = frame.f_back
 

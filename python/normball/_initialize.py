@@ -72,9 +72,11 @@ def product_norm(entries: Sequence[Entry]) -> float:
 
 @torch.no_grad()
 def scale_into_balls(where: str, entries: Sequence[Entry]) -> float:
+    for entry in entries:
+        if not _is_frozen(entry.parameter) and not all(math.isfinite(size) for _, _, size in measured(entry)[1]):
+            raise ValueError(f"[{where}] the weight '{entry.route.name}' has an entry that is not finite, or a norm beyond "
+                             f"the range of its type; nothing was changed")
     largest = product_norm(entries)
-    if not math.isfinite(largest):
-        raise ValueError(f"[{where}] the weights have an entry that is not finite")
     for entry in entries:
         if _is_frozen(entry.parameter):
             continue

@@ -309,7 +309,7 @@ class NormBall(torch.optim.Optimizer):
             size = _initialize.product_norm(self._entries())
             if size > 1 + 1e-3:
                 warnings.warn(f"[{type(self).__name__}] the weights are {size:.3g} times as large as their balls and s = "
-                              f"{joint.pairing:.3g} < 0, so this step and those to come are 0; use normball.torch.scale_into_balls_"
+                              f"{joint.pairing:.3g} < 0, so this step is 0, and so are later ones while s < 0; use normball.torch.scale_into_balls_"
                               f"(optimizer), initialize_, or larger radii", stacklevel=3)
 
     def _check_apart(self, gradients: _joint.Gradients) -> None:

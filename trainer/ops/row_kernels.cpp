@@ -4,8 +4,9 @@
 #include <cmath>
 #include <limits>
 
-// The best version for the processor is bound when the program is loaded.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+// The best version for the processor is bound when the program is loaded: before the thread
+// sanitizer, which would watch the choice, is ready.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define NORMBALL_CLONES \
   __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else

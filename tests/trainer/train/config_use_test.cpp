@@ -373,6 +373,7 @@ TEST_F(ConfigUse, EveryKindIsOpenedAndBuiltWhereItsUnitFits) {
       config::Config config;
       const Kinds kinds{std::string(model.name), std::string(data.name), "adam"};
       for (const auto& setting : settings_of(kinds)) config::apply_setting(config, setting);
+      config.model.context = 8;  // the texts are short
       const auto source = open_data(config);
       EXPECT_EQ(source->facts().unit, data.unit);
       if (model.unit == data.unit) {
