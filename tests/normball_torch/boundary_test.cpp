@@ -810,6 +810,8 @@ TEST(Anything, EmptyScalarFrozenMovedAndConverted) {
     ClippedScion optimizer = std::move(first);
     optimizer.step();
     EXPECT_EQ(optimizer.steps_taken(), 2);
+    expect_error([&] { first.step(); }, {"moved from"});     // NOLINT: on purpose
+    expect_error([&] { first.explain(); }, {"moved from"});  // NOLINT
     EXPECT_TRUE(torch::equal(before[0], frozen));
     EXPECT_FALSE(torch::equal(before[1], scalar.detach()));
     // As module->to(kFloat32) does: new data of another type in the same parameter.

@@ -486,6 +486,20 @@ def test_reports_have_all_layers_on_both_paths():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_weight_that_is_not_finite_is_not_scaled_wherever_it_is(backend, place):
+    params = [nn.Parameter(torch.full((3, 4), 5.0)) for _ in range(3)]
+    params[place].data[0, 0] = float("nan")
+    before = [p.detach().clone() for p in params]
+    optimizer = ClippedScion([(f"p{i}", p) for i, p in enumerate(params)], **OPTIONS, constrained=True, norm="rms",
+                             backend=backend)
+    with pytest.raises(ValueError, match=f"'p{place}' has an entry that is not finite.*nothing was changed"):
+        scale_into_balls_(optimizer)
+    for p, old in zip(params, before):
+        assert torch.equal(p.detach().nan_to_num(7), old.nan_to_num(7))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_weights_far_outside_their_balls_are_pointed_out_and_can_be_scaled_in(backend):
     torch.manual_seed(0)
     params = [torch.randn(5, 4), torch.randn(6), torch.randn(4, 3, 3, 3), torch.randn(9, 4).bfloat16()]
