@@ -146,7 +146,7 @@ bool NormBall::is_current() const {
 
 NormBall::Plan& NormBall::plan() {
   if (!defaults_) {
-    throw std::logic_error(error_message("NormBall", "this optimizer was moved from; use the new one"));
+    normball::throw_invalid("NormBall", "this optimizer was moved from; use the one it moved to");
   }
   if (plan_) find_states();
   if (plan_ && is_current()) return *plan_;
