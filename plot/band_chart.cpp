@@ -176,14 +176,21 @@ std::string to_svg(const BandChart& chart) {
     if (color != grey) labels.push_back({y_of(points.back().middle), color, series});
   }
 
+  // Beside the ends of their curves, moved apart, and up where the last would leave the picture.
+  constexpr double distance = 18;
   std::ranges::sort(labels, {}, &Label::y);
-  double free_from = 0;
+  double free_from = 0, lowest = field.top + field.height + 40;
+  for (auto& label : labels) {
+    label.y = std::max(label.y + 4.5, free_from);
+    free_from = label.y + distance;
+  }
+  for (size_t i = labels.size(); i-- > 0; lowest -= distance) {
+    labels[i].y = std::min(labels[i].y, lowest);
+  }
   for (const auto& label : labels) {
-    const double y = std::max(label.y + 4.5, free_from);
-    out << "<text x=\"" << field.left + field.width + 9 << "\" y=\"" << y
+    out << "<text x=\"" << field.left + field.width + 9 << "\" y=\"" << label.y
         << "\" font-weight=\"bold\" fill=\"" << label.color << "\">"
         << page::escape(label.series->name) << "</text>\n";
-    free_from = y + 18;
   }
   out << "</svg>\n";
   return out.str();
