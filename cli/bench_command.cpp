@@ -207,7 +207,7 @@ void add_bench_command(CLI::App& app) {
                     ->check(read_by(benchmarks::parameter_set))
                     ->capture_default_str();
   auto* norm = bench->add_option("--norm", options->norms, "Norms for the memory passes")
-                   ->check(read_by(parse_norm))
+                   ->check(read_by([](std::string_view text) { return parse_norm(text); }))
                    ->capture_default_str();
   auto* no_lmo = bench->add_flag_callback(
       "--no-lmo", [options] { options->shapes.clear(); }, "Leave LMOs out");
