@@ -11,6 +11,7 @@
 
 #include "normball/base/text.h"
 #include "trainer/config/config.h"
+#include "trainer/runtime/terminal.h"
 
 namespace normball::cli {
 namespace {
@@ -93,7 +94,7 @@ int wrong_command_line(CLI::App& app, const CLI::ParseError& error) {
 }
 
 int failed(std::string_view text, int code = 1) {
-  std::cerr << "normball: " << text << '\n';
+  std::cerr << "normball: " << trainer::runtime::printable(text) << '\n';
   return code;
 }
 
@@ -118,7 +119,7 @@ void refuse_empty_texts(CLI::App& app) {
 
 int run_command_line(CLI::App& app, int argc, char** argv) {
   app.failure_message([](const CLI::App* command, const CLI::Error& error) {
-    return "normball: " + CLI::FailureMessage::simple(command, error);
+    return "normball: " + trainer::runtime::printable(CLI::FailureMessage::simple(command, error));
   });
   try {
     require_values(app, {argv + std::min(argc, 1), argv + argc});

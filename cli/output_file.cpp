@@ -17,6 +17,38 @@ namespace normball::cli {
 using trainer::files::FileError;
 using trainer::files::FileSystem;
 
+namespace {
+
+namespace fs = std::filesystem;
+
+// The run in whose directory, or in one of whose checkpoints, the file is. Empty: none.
+fs::path run_around(const fs::path& file) {
+  std::error_code ignored;
+  fs::path directory = file.parent_path();
+  for (int level = 0; level < 3; ++level, directory = directory.parent_path()) {
+    if (fs::exists(directory / "config.toml", ignored) &&
+        (fs::exists(directory / "metrics.jsonl", ignored) ||
+         fs::exists(directory / "checkpoints", ignored))) {
+      return directory;
+    }
+  }
+  return {};
+}
+
+void refuse_files_of_runs(const std::string& command, const std::string& path) {
+  std::error_code ignored;
+  const fs::path file = fs::weakly_canonical(fs::absolute(path), ignored);
+  const fs::path run = run_around(file), kind = file.extension();
+  const bool apart = kind == ".html" || kind == ".svg" || kind == ".json";  // which no run writes
+  if (run.empty() || (apart && file.parent_path() == run)) return;
+  throw CLI::ValidationError(error_message(
+      command, path, " is a file of the run ", run.string(),
+      ", which would be lost; name one elsewhere, or one beside its config.toml that ends in "
+      ".html, .svg or .json"));
+}
+
+}  // namespace
+
 OutputFile::OutputFile(std::string_view command, std::string path)
     : command_(command), path_(std::move(path)) {
   if (path_.empty()) return;
@@ -24,6 +56,7 @@ OutputFile::OutputFile(std::string_view command, std::string path)
     throw CLI::ValidationError(error_message(
         command_, "'-' is no file: what is printed goes to standard output; name a file"));
   }
+  refuse_files_of_runs(command_, path_);
   std::error_code ignored;
   created_ = !std::filesystem::exists(path_, ignored);
   file_ = FileSystem::real().open(path_.c_str(), O_WRONLY | O_CREAT, 0666);
@@ -53,7 +86,6 @@ void OutputFile::write(std::string_view text) {
 
 void require_two_files(std::string_view command, const std::string& first,
                        const std::string& second) {
-  namespace fs = std::filesystem;
   if (first.empty() || second.empty()) return;
   std::error_code ignored;
   const bool there = fs::exists(first, ignored);

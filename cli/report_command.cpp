@@ -11,6 +11,7 @@
 #include "cli/table.h"
 #include "normball/base/error.h"
 #include "trainer/report/report.h"
+#include "trainer/runtime/terminal.h"
 
 namespace normball::cli {
 namespace {
@@ -129,7 +130,8 @@ void write_report(const Options& options) {
   std::vector<std::string> reasons;
   const auto runs = read_runs(options.runs, reasons);
   for (const auto& reason : reasons) {
-    std::cerr << "normball: " << (runs.empty() ? "" : "left out: ") << reason << '\n';
+    std::cerr << "normball: " << (runs.empty() ? "" : "left out: ")
+              << trainer::runtime::printable(reason) << '\n';
   }
   if (!runs.empty()) {
     OutputFile("report", out).write(trainer::report::report_page(runs));

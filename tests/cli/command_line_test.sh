@@ -112,6 +112,20 @@ fi
 # What the disk has or lacks is no fault of the command line.
 expect 1 "error while opening for writing" lab check lengths --quick --norm sign --json missing/file.json
 expect 1 "missing/page.html" report run --out missing/page.html
+
+# What belongs to a run is nobody's output file, whichever command writes and whichever run it is.
+mkdir -p other/checkpoints/step-9
+cp run/metrics.jsonl other/ && echo >other/config.toml && echo weights >other/checkpoints/step-9/model.safetensors
+cp -r other untouched
+for file in metrics.jsonl config.toml .lock checkpoints/step-9/model.safetensors checkpoints/step-9/x.html; do
+  expect 2 "is a file of the run" report run --out "other/$file"
+  expect 2 "is a file of the run" lab picture --steps 10 --svg "other/$file"
+done
+diff -r other untouched || problem "a run's files were written to"
+"$normball" report run --out other/page.html >out 2>err || problem "a page beside a run's files: $(cat err)"
+
+# Names in messages do not reach the terminal as they are.
+expect 1 '\x1b[31mred' report $'\x1b[31mred'
 expect 1 "nowhere" report nowhere
 expect 1 "No such file" data verify nowhere.txt
 

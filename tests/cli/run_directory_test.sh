@@ -201,6 +201,9 @@ expect_error "'$normball' train tiny.toml --name huge --set optimizer.lr=1e30 --
 tail -1 runs/huge/metrics.jsonl | grep -q '"diverged": "the training loss was' || fail "divergence is not recorded"
 "$normball" report runs/huge | grep "huge: diverged: the training loss was" >report.txt || fail "the report does not say it diverged"
 grep -q "finished after step 20" out || fail "a diverged run is not saved: $(cat out)"
+cp -r runs/huge runs/huge-again
+expect_error "'$normball' train tiny.toml --name huge-again --set optimizer.lr=1e30 --set run.steps=20 --resume" \
+             "diverged" "the training loss was"
 train tiny.toml --name still --set optimizer.lr=0 --set run.steps=40
 grep -q "warning: the training loss was" err || fail "nothing was learned, and nothing said: $(cat err)"
 train tiny.toml --name up --set model.init=sphere --set optimizer.lr=1000000 --set run.steps=3

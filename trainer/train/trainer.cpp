@@ -57,6 +57,18 @@ void require_same_run(const fs::path& checkpoint, const config::Config& config) 
                           "\nset these back, or start a new run with --name");
 }
 
+// What the metrics say of a run that took these steps in vain.
+std::optional<std::string> divergence_of(const fs::path& directory, std::int64_t step) {
+  for (const auto& line : run::read_metrics(directory / "metrics.jsonl").lines) {
+    if (line.step != step) continue;
+    for (const auto& [name, value] : line.values) {
+      const auto* text = std::get_if<std::string>(&value);
+      if (name == "diverged" && text != nullptr) return *text;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Trainer::Trainer(config::Config config, TrainingOptions options)
@@ -73,12 +85,12 @@ Trainer::Trainer(config::Config config, TrainingOptions options)
   find_start();
 }
 
-// The loop of every method:
 TrainingResult Trainer::run(runtime::Progress& progress) {
   const runtime::StopWish stop;
   open_directory(progress);
   const std::int64_t last =
       options_.stop_after > 0 ? std::min(steps_, step_ + options_.stop_after) : steps_;
+  const bool was_finished = step_ == steps_;
   while (step_ < last && !stop.requested()) {
     const Loss loss = accumulate_gradients();
     const optim::StepOutcome outcome = take_step(loss);
@@ -93,9 +105,12 @@ TrainingResult Trainer::run(runtime::Progress& progress) {
   const bool finished = step_ == steps_;
   if (!finished && last_checkpoint_.filename() != "step-" + std::to_string(step_)) save();
   progress.finish();
-  const auto verdict =
+  auto verdict =
       finished ? learning_.judge(config_, *model_, evaluation_) : LearningCheck::Verdict{};
   if (verdict.diverged) recorder_->diverged(step_, verdict.text);
+  if (was_finished) {  // and is still of no use if it was
+    if (auto found = divergence_of(directory_, step_)) verdict = {true, std::move(*found)};
+  }
   return {.step = step_,
           .skipped = step_ - optimizer_->steps_taken(),
           .finished = finished,
