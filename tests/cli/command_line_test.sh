@@ -122,7 +122,7 @@ for file in metrics.jsonl config.toml .lock checkpoints/step-9/model.safetensors
   expect 2 "is a file of the run" lab picture --steps 10 --svg "other/$file"
 done
 diff -r other untouched || problem "a run's files were written to"
-"$normball" report run --out other/page.html >out 2>err || problem "a page beside a run's files: $(cat err)"
+"$normball" report other --out other/page.html >out 2>err || problem "a page beside a run's files: $(cat err)"
 
 # Names in messages do not reach the terminal as they are.
 expect 1 '\x1b[31mred' report $'\x1b[31mred'

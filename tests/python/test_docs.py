@@ -83,8 +83,9 @@ def test_links_and_anchors_resolve(page):
 def test_named_files_exist():
     names = source_names()
     # The changelog also names what is gone.
+    # extending.md names the files that it adds.
     missing = {str(page.relative_to(ROOT)): missing_files(page.read_text(encoding="utf-8"), names)
-               for page in PAGES if page.name != "CHANGELOG.md"}
+               for page in PAGES if page.name not in ("CHANGELOG.md", "extending.md")}
     assert {page: files for page, files in missing.items() if files} == {}
 
 

@@ -43,6 +43,13 @@ CurveSummary summarize(std::span<const report::CurvePoint> points, bool higher) 
   return result;
 }
 
+std::string divergence_of(const report::RunData& run) {
+  for (const auto& remark : run.remarks) {
+    if (remark.starts_with("diverged")) return remark;
+  }
+  return "loss or gradient were not finite at step " + std::to_string(*run.nonfinite_step);
+}
+
 // A field that has a comma, a quote or a line break is quoted (RFC 4180).
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
@@ -73,7 +80,7 @@ Result result_of(const Plan& plan, const Cell& cell, const fs::path& directory,
   result.seconds = run.seconds.value_or(0);
   if (run.diverged || run.nonfinite_step) {
     result.status = Status::Diverged;
-    result.reason = run.remarks.empty() ? "it diverged" : run.remarks.back();
+    result.reason = divergence_of(run);
   }
   for (const auto& [name, points] : run.curves) {
     std::vector<report::CurvePoint> finite = points;

@@ -12,14 +12,19 @@ except ImportError as error:
     sys.exit(77)
 
 
+def quantile(probability, degrees):
+    """SciPy's, which is good to 1e-9 in some versions, after a Newton step on its distribution function."""
+    t = stats.t.ppf(probability, degrees)
+    return t - (stats.t.cdf(t, degrees) - probability) / stats.t.pdf(t, degrees)
+
+
 def expected(level, a, b):
     def interval(values):
         centre = np.mean(values)
-        return (centre, *stats.t.interval(level, len(values) - 1, centre, stats.sem(values)))
+        reach = quantile((1 + level) / 2, len(values) - 1) * stats.sem(values)
+        return centre, centre - reach, centre + reach
 
-    mean, difference = interval(a), interval(a - b)
-    ratio = np.exp(interval(np.log(a) - np.log(b)))
-    return [*mean, *difference, *ratio, stats.ttest_rel(a, b).pvalue]
+    return [*interval(a), *interval(a - b), *interval(np.log(a) - np.log(b)), stats.ttest_rel(a, b).pvalue]
 
 
 def main(program):
@@ -39,6 +44,7 @@ def main(program):
     assert len(lines) == len(cases), lines
     for (level, a, b), line in zip(cases, lines):
         got = [float(word) for word in line.split() if word not in ("mean", "difference", "ratio", "p")]
+        got[6:9] = np.log(got[6:9])
         np.testing.assert_allclose(got, expected(level, a, b), rtol=1e-9, atol=1e-12, err_msg=f"{level} {a} {b}")
     print(f"{len(cases)} cases agree")
 
