@@ -30,6 +30,10 @@ JointStep join_parts(const Method& method, std::span<const double> pairings,
   if (method.constrained && method.combination != Combination::Max && pairings.size() > 1) {
     throw_invalid("join_parts", "a constrained method joins parts in the maximum norm alone");
   }
+  if (pairings.size() == 1) {  // it is the whole: to the bit what the optimizer alone would do
+    shares[0] = 1;
+    return decide_step(method, pairings[0], direction_norms[0], step);
+  }
   const double pairing = combine_duals(method.combination, pairings, shares);
   return decide_step(method, pairing, combine_norms(method.combination, direction_norms), step);
 }

@@ -49,6 +49,21 @@ TEST(JointStep, PartsStepAsTheWholeModelDoes) {
   expect_parts_step_as_the_whole(clipped_scion(0.01, 0.5, 2, ShortStepForm::ByNorm));
 }
 
+// A share of 1 - 1e-16 would do for mathematics, but not for resumed runs.
+TEST(JointStep, OnePartIsTheWholeToTheBit) {
+  for (const auto name : method_names()) {
+    const Method method =
+        make_method(name, {.lr = 0.01, .alpha = 0.5, .rho = 2, .beta = 2, .l0 = 1, .l1 = 1});
+    for (const double s : {0.1, 0.3606167960507095, 7.7}) {
+      std::array<double, 1> share{};
+      const JointStep joint = join_parts(method, std::array{s}, std::array{1.1}, 3, share);
+      EXPECT_EQ(share[0], 1) << name;
+      EXPECT_EQ(joint.pairing, s) << name;
+      EXPECT_EQ(joint.eta, decide_step(method, s, 1.1, 3).eta) << name;
+    }
+  }
+}
+
 TEST(JointStep, ANegativePairingOfAConstrainedMethodStalls) {
   const JointStep joint = decide_step(clipped_scion(0.1, 1, 5), -2, 0, 0);
   EXPECT_TRUE(joint.stalled);
