@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs all tests: optimized, then under the sanitizers, then the linters.
 #   ./test.sh                  everything
-#   ./test.sh quick            the tests of the core, after an edit there: minutes, and nothing is installed
+#   ./test.sh quick            the tests of the core, after an edit there: half a minute on two cores, and nothing is installed
 #   ./test.sh develop          one preset only (develop, debug, asan-ubsan, tsan, or release: as a user builds it)
 set -euo pipefail
 cd "$(dirname "$0")"
