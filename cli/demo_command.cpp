@@ -5,13 +5,13 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <thread>
 
 #include "cli/commands.h"
 #include "cli/demonstration.h"
 #include "cli/options.h"
 #include "cli/side_by_side.h"
 #include "normball/base/error.h"
+#include "normball/base/processor.h"
 #include "normball/base/text.h"
 #include "trainer/config/config.h"
 #include "trainer/files/atomic_file.h"
@@ -99,25 +99,16 @@ void require_no_longer_runs(const std::vector<Cell>& cells, const Options& optio
 }
 
 void train_cells(const std::vector<Cell>& cells, const Options& options) {
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-
   std::vector<Job> jobs;
   for (const auto& cell : cells) jobs.push_back(job_of(cell, options));
-  const bool terminal = trainer::runtime::can_redraw(STDERR_FILENO);
-  const auto begin = std::chrono::steady_clock::now();
-  size_t ended = 0;
+  RunsProgress progress(jobs.size());
   std::string failed;
   const auto note_end = [&](size_t, const std::string& failure) {
     if (failed.empty()) failed = failure;
-    ++ended;
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-    const double each = spent.count() / static_cast<double>(ended);
-    std::cerr << (terminal ? "\r" : "") << ended << " of " << jobs.size() << " runs, "
-              << trainer::runtime::duration_text(each * static_cast<double>(jobs.size() - ended))
-              << " left  " << (terminal && ended < jobs.size() ? "" : "\n") << std::flush;
+    progress.ended(failure.empty());
     return failed.empty();
   };
-  run_side_by_side(jobs, options.jobs > 0 ? options.jobs : cores, note_end);
+  run_side_by_side(jobs, options.jobs > 0 ? options.jobs : usable_cpus(), note_end);
   if (!failed.empty()) throw std::runtime_error(error_message("demo", failed));
 }
 

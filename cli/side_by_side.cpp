@@ -11,10 +11,13 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <iostream>
 #include <map>
 #include <sstream>
 
 #include "normball/base/error.h"
+#include "trainer/runtime/progress.h"
+#include "trainer/runtime/terminal.h"
 
 namespace normball::cli {
 namespace {
@@ -94,6 +97,26 @@ void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded&
     running.erase(found);
     largest = std::max(largest, 1024LL * used.ru_maxrss);
     more = ended(job, status == 0 ? "" : failure(jobs[job], status)) && more;
+  }
+}
+
+RunsProgress::RunsProgress(size_t runs)
+    : runs_(runs), terminal_(trainer::runtime::can_redraw(STDERR_FILENO)), line_(std::cerr) {}
+
+void RunsProgress::ended(bool well) {
+  ++ended_;
+  if (!well) ++bad_;
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
+  const double left =
+      spent.count() / static_cast<double>(ended_) * static_cast<double>(runs_ - ended_);
+  std::string text = std::to_string(ended_) + " of " + std::to_string(runs_) + " runs, ";
+  if (bad_ > 0) text.append(std::to_string(bad_)).append(" of them failed or diverged, ");
+  text.append(trainer::runtime::duration_text(left)).append(" left");
+  if (!terminal_) {
+    std::cerr << text << '\n' << std::flush;
+  } else {
+    line_.draw(text);
+    if (ended_ == runs_) line_.leave();
   }
 }
 

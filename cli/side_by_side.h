@@ -1,10 +1,13 @@
 // Programs run side by side.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "trainer/runtime/terminal_line.h"
 
 namespace normball::cli {
 
@@ -21,5 +24,19 @@ using JobEnded = std::function<bool(size_t job, const std::string& failure)>;
 // Runs the jobs, at most `at_once` at a time, and fewer where the memory available is less than the
 // largest of those that ended has used. They end with this process (by SIGTERM).
 void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded& ended);
+
+// How many have ended and how long the others will take, on one line of a terminal.
+class RunsProgress {
+ public:
+  explicit RunsProgress(size_t runs);
+
+  void ended(bool well);
+
+ private:
+  size_t runs_, ended_ = 0, bad_ = 0;
+  bool terminal_;
+  trainer::runtime::TerminalLine line_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace normball::cli

@@ -4,25 +4,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <thread>
 
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/side_by_side.h"
 #include "cli/table.h"
 #include "normball/base/error.h"
+#include "normball/base/processor.h"
 #include "normball/base/text.h"
 #include "trainer/config/config.h"
 #include "trainer/files/atomic_file.h"
 #include "trainer/run/resume.h"
-#include "trainer/runtime/progress.h"
-#include "trainer/runtime/terminal.h"
 #include "trainer/sweep/page.h"
 #include "trainer/sweep/pictures.h"
 #include "trainer/sweep/plan.h"
@@ -159,29 +156,6 @@ std::map<std::string, Result> known_results(const std::vector<Cell>& cells, cons
   return known;
 }
 
-class Progress {
- public:
-  explicit Progress(size_t cells)
-      : cells_(cells), terminal_(trainer::runtime::can_redraw(STDERR_FILENO)) {}
-
-  void show(const Result& result) {
-    ++ended_;
-    if (result.status != sweep::Status::Finished) ++bad_;
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
-    const double left =
-        spent.count() / static_cast<double>(ended_) * static_cast<double>(cells_ - ended_);
-    std::cerr << (terminal_ ? "\r\x1b[K" : "") << ended_ << " of " << cells_ << " runs, "
-              << (bad_ > 0 ? std::to_string(bad_) + " of them failed or diverged, " : "")
-              << trainer::runtime::duration_text(left) << " left"
-              << (terminal_ && ended_ < cells_ ? "" : "\n") << std::flush;
-  }
-
- private:
-  size_t cells_, ended_ = 0, bad_ = 0;
-  bool terminal_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
 std::vector<Result> in_order(const std::vector<Cell>& cells,
                              const std::map<std::string, Result>& results) {
   std::vector<Result> ordered;
@@ -206,14 +180,14 @@ void run_cells(const Plan& plan, const std::vector<Cell>& cells, const Options& 
   }
   std::vector<Job> jobs;
   for (const auto& cell : to_run) jobs.push_back(job_of(plan, cell, options, into));
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const int at_once = options.jobs > 0 ? options.jobs : std::max(1, cores / options.threads);
-  Progress progress(to_run.size());
+  const int at_once =
+      options.jobs > 0 ? options.jobs : std::max(1, usable_cpus() / options.threads);
+  RunsProgress progress(to_run.size());
   run_side_by_side(jobs, at_once, [&](size_t job, const std::string& failure) {
     const auto result = sweep::result_of(plan, to_run[job], into / to_run[job].name, failure);
     results.insert_or_assign(result.cell, result);
     sweep::write_results(into / "results.jsonl", in_order(cells, results));
-    progress.show(result);
+    progress.ended(result.status == sweep::Status::Finished);
     return true;
   });
 }

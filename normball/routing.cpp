@@ -337,39 +337,29 @@ class Router {
   Routing result_;
 };
 
+// Of a structure with a member for each role.
+template <class Members>
+const auto& of_role(const Members& members, Role role) {
+  switch (role) {
+    case Role::Input:
+      return members.input;
+    case Role::OneHot:
+      return members.onehot;
+    case Role::Hidden:
+      return members.hidden;
+    case Role::Output:
+      return members.output;
+    case Role::Bias:
+      return members.bias;
+  }
+  return members.hidden;
+}
+
 }  // namespace
 
-double RoleRadii::of(Role role) const {
-  switch (role) {
-    case Role::Input:
-      return input;
-    case Role::OneHot:
-      return onehot;
-    case Role::Hidden:
-      return hidden;
-    case Role::Output:
-      return output;
-    case Role::Bias:
-      return bias;
-  }
-  return 1;
-}
+double RoleRadii::of(Role role) const { return of_role(*this, role); }
 
-const std::optional<Norm>& RoleNorms::of(Role role) const {
-  switch (role) {
-    case Role::Input:
-      return input;
-    case Role::OneHot:
-      return onehot;
-    case Role::Hidden:
-      return hidden;
-    case Role::Output:
-      return output;
-    case Role::Bias:
-      return bias;
-  }
-  return hidden;
-}
+const std::optional<Norm>& RoleNorms::of(Role role) const { return of_role(*this, role); }
 
 Routing route(std::span<const ParameterInfo> parameters, const RoutingOptions& options) {
   validate(options.solver);

@@ -4,7 +4,9 @@
 #   cli_output_test.sh NORMBALL WORK_DIRECTORY
 set -uo pipefail
 normball=$1
+scripts=$(realpath "$(dirname "$0")")
 rm -rf "$2" && mkdir -p "$2" && cd "$2" || exit 1
+cp "$scripts/tiny_gpt.toml" .
 failures=0
 problem() {
   echo "$*"
@@ -18,24 +20,13 @@ mkdir run
 printf '{"step": 1, "loss": 2.0, "seconds": 1}\n{"step": 2, "loss": 1.5, "seconds": 2}\n' >run/metrics.jsonl
 "$normball" config --show fashion-mnist-mlp-adam >run/config.toml || problem "no configuration"
 cat >tiny.toml <<'END'
+extends = "tiny_gpt"
 [run]
 steps = 4
 threads = 1
 log_every = 1
 eval_every = 2
 checkpoint_every = 2
-[model]
-kind = "gpt"
-layers = 1
-width = 16
-heads = 2
-context = 16
-vocab = 256
-[data]
-kind = "text"
-path = "text.txt"
-[train]
-batch = 4
 [eval]
 batches = 2
 [optimizer]

@@ -4,7 +4,9 @@
 #   command_line_test.sh NORMBALL WORK_DIRECTORY
 set -uo pipefail
 normball=$1
+scripts=$(realpath "$(dirname "$0")")
 rm -rf "$2" && mkdir -p "$2" && cd "$2" || exit 1
+cp "$scripts/tiny_gpt.toml" .
 failures=0
 problem() {
   echo "$*"
@@ -131,21 +133,10 @@ expect 1 "No such file" data verify nowhere.txt
 
 if [ -n "$trains" ]; then
   cat >tiny.toml <<'END'
+extends = "tiny_gpt"
 [run]
 steps = 2
 threads = 1
-[model]
-kind = "gpt"
-layers = 1
-width = 16
-heads = 2
-context = 16
-vocab = 256
-[data]
-kind = "text"
-path = "text.txt"
-[train]
-batch = 4
 [optimizer]
 lr = 0.01
 alpha = 0.1

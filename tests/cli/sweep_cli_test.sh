@@ -2,9 +2,11 @@
 # `normball sweep` as a user has it: sweep_cli_test.sh NORMBALL WORK_DIRECTORY
 set -euo pipefail
 normball=$(realpath "$1")
+scripts=$(realpath "$(dirname "$0")")
 rm -rf "$2"
 mkdir -p "$2"
 cd "$2"
+cp "$scripts/tiny_gpt.toml" .
 
 fail() {
   echo "FAILED: $*" >&2
@@ -21,23 +23,12 @@ same_metrics() {
 
 yes 'The quick brown fox jumps over the lazy dog.' | head -c 20000 >text.txt || true
 cat >tiny.toml <<'T'
+extends = "tiny_gpt"
 [run]
 steps = 6
 log_every = 1
 eval_every = 3
 checkpoint_every = 2
-[model]
-kind = "gpt"
-layers = 1
-width = 16
-heads = 2
-context = 16
-vocab = 256
-[data]
-kind = "text"
-path = "text.txt"
-[train]
-batch = 4
 [optimizer]
 method = "unconstrained_clipped_scion"
 rho = 1.0
