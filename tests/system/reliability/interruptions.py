@@ -1,4 +1,5 @@
 """Runs that are killed, asked to stop, or meet a full disk, and resume bit-exactly."""
+import functools
 import os
 import random
 import re
@@ -6,11 +7,16 @@ import signal
 import subprocess
 import time
 
+from tally import Tally
 from trained_runs import require
 
 STEPS = 150  # so that steps and start take about the same time
 FEW_STEPS = 8
 LAST_STEPS = 50  # a signal that comes in these may come too late to stop a run
+# Most stop signals come in this part of a run's time after its start: some twenty steps, with their checkpoints and two
+# evaluations. A process then costs little more than its start, and a run meets a dozen of them.
+SOON = 0.15
+PIECE = 25  # signals after which the tally is written
 
 
 def in_training(process):
@@ -22,35 +28,46 @@ class Interruptions:
         self.runs = runs
         self.patience = patience
         self.random = random.Random(seed)
-        self.operations = runs.operations("few", FEW_STEPS)
-        process = runs.start("whole", STEPS)
+
+    @functools.cached_property
+    def operations(self):
+        return self.runs.operations("few", FEW_STEPS)
+
+    @functools.cached_property
+    def times(self):
+        """Seconds of loading and of training, of the run that is never interrupted."""
+        process = self.runs.start("whole", STEPS)
         while not process.is_training():
             require(not process.wait(0.005), "no training:", process)
-        self.loading = time.monotonic() - process.began
+        loading = time.monotonic() - process.began
         process.wait()
-        self.training = process.seconds - self.loading
         require(process.code == 0, "the whole run failed:", process)
+        return loading, process.seconds - loading
 
-    def _ends_before_a_moment(self, process):
+    def _ends_before_a_moment(self, process, soon):
         """Waits for a random moment: three of four while it trains, one while it loads."""
+        loading, training = self.times
         if self.random.random() < 0.25:
-            return process.wait(self.random.uniform(0, self.loading))
+            return process.wait(self.random.uniform(0, loading))
         while not process.is_training():
             if process.wait(0.002):
                 return True
-        return process.wait(self.random.uniform(0, self.training))
+        if self.random.random() < soon:
+            training *= SOON
+        return process.wait(self.random.uniform(0, training))
 
-    def _interrupt(self, count, signals, check, environments=({},)):
-        """Signals until `count` of them met a process. Each run is resumed until it is complete,
-        and must then be the one that was never interrupted."""
+    def _interrupt(self, count, signals, check, environments=({},), soon=0):
+        """Signals until `count` of them met a process, the part `soon` of them soon after it began to train. Each run is
+        resumed until it is complete, and must then be the one that was never interrupted."""
         met = chains = 0
+        self.times  # the run to compare with
         while met < count:
             name = f"{signals[0].name.lower()}-{chains}"
             chains += 1
             while True:
                 process = self.runs.start(name, STEPS,
                                           environment=self.random.choice(environments))
-                if met >= count or self._ends_before_a_moment(process):
+                if met >= count or self._ends_before_a_moment(process, soon):
                     process.wait()
                     require(process.code == 0, "not resumed:", process)
                     ended = True
@@ -83,8 +100,9 @@ class Interruptions:
         return (f"{met} kills ({training} in training, the others while a process loaded) in {chains} "
                 f"runs of {STEPS} steps; every resume was bit-exact")
 
-    def stop_signals(self, count):
-        """Half of the processes run with glibc's checks of the heap, unless a sanitizer checks it."""
+    def stop_signals(self, count, tally=None):
+        """Half of the processes run with glibc's checks of the heap, unless a sanitizer checks it. Those that a process
+        meets while it loads do not count, but are told."""
         slowest = early = 0
         environments = [{}]
         if not self.runs.sanitized:
@@ -107,13 +125,13 @@ class Interruptions:
                     process.steps_when_asked, "was not heeded:", process)
             return step == STEPS
 
-        met, signals = 0, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
-        while met < count:  # those that a process meets while it loads do not count
-            before = early
-            met += self._interrupt(min(count - met, 25), signals, check, environments)[0] - (early - before)
-            print(f"        {met} stop signals in training, {early} while a process loaded", flush=True)
-        return (f"{met} in training, {early} more while a process loaded; slowest stop "
-                f"{slowest:.2f} s; all resumed bit-exactly")
+        counted, signals = Tally(tally), [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+        while counted.training < count:
+            slowest = early = 0
+            met = self._interrupt(min(count - counted.training, PIECE), signals, check, environments, soon=0.9)[0]
+            counted.add(training=met - early, loading=early, slowest=slowest)
+            print(f"        {counted}", flush=True)
+        return f"{counted}; all resumed bit-exactly"
 
     def crash_at_every_operation(self, count=None):
         """Killed at each operation of one checkpoint, from the one before to the one after it."""

@@ -27,7 +27,7 @@ def points_of(options, work):
             ("kill -9", lambda: interruptions.kills(5)),
             ("crash in a checkpoint", lambda: interruptions.crash_at_every_operation(3)),
             ("disk full", lambda: interruptions.full_disk(3)),
-            ("stop signals", lambda: interruptions.stop_signals(options.signals or 5)),
+            ("stop signals", lambda: interruptions.stop_signals(options.signals or 5, options.tally)),
             ("soak", lambda: repetitions.soak(runs, 2000, 800)),
             ("repetition", lambda: repetitions.repeat(runs, 2, 100)),
         ]
@@ -39,7 +39,7 @@ def points_of(options, work):
         ("disk full, file system", lambda: interruptions.full_file_system(8)),
         ("flipped bits in a checkpoint", lambda: programs.flipped_bits(options.build, 10_000)),
         ("NaN and Inf in gradients", lambda: programs.gradients(options.build, 1000)),
-        ("stop signals", lambda: interruptions.stop_signals(options.signals or 50)),
+        ("stop signals", lambda: interruptions.stop_signals(options.signals or 50, options.tally)),
         ("soak", lambda: repetitions.soak(runs, 10_000, 1000)),
         ("repetition", lambda: repetitions.repeat(runs, 5, 500)),
         ("damaged files", lambda: programs.readers(options.sanitized, 100_000)),
@@ -98,6 +98,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="points at the same time")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the random moments")
     parser.add_argument("--signals", type=int, help="signals that ask a run to stop")
+    parser.add_argument("--tally", metavar="FILE",
+                        help="where they are counted, piece by piece: the next run goes on from there")
     parser.add_argument("--patience", type=float, default=10,
                         help="seconds a stop may take; more where other programs have the processor")
     parser.add_argument("--only", help="only points with this text in their name")
