@@ -139,6 +139,7 @@ normball_status normball_step(normball_optimizer* optimizer, void* const* weight
     require_pointer(weights, "normball_step", "weights");
     require_pointer(gradients, "normball_step", "gradients");
     handle.set_parameters(weights, gradients);
+    handle.report = nullptr;  // until the step is done
     handle.report = &handle.optimizer.step(handle.parameters);
     write_struct(detail::to_c(*handle.report), report, optimizer->report_size);
   });

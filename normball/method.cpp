@@ -26,6 +26,9 @@ T need(std::string_view method, std::string_view option, const std::optional<T>&
   return *value;
 }
 
+// Both at once: who is told of one of them would meet the same error again.
+constexpr std::string_view constants = "l0 and l1, of which one may be 0";
+
 // What a method by name reads from its options, and that it did.
 struct Given {
   std::string_view method;
@@ -48,11 +51,11 @@ struct Given {
   }
   double l0() {
     reads_l0 = true;
-    return need(method, "l0", options.l0);
+    return need(method, constants, options.l0);
   }
   double l1() {
     reads_l1 = true;
-    return need(method, "l1", options.l1);
+    return need(method, constants, options.l1);
   }
   ShortStepForm form() const { return options.short_step.value_or(ShortStepForm::Plain); }
   ShortStep::Variant variant() const {
@@ -273,6 +276,16 @@ void use_solver(std::string_view where, const PolarSolver& solver, Method& metho
     throw_invalid(where, "the method '", method.name, "' has the norm '", *method.norm,
                   "', which needs no solver, got '", solver, "'");
   }
+}
+
+bool sees_matrices(const Method& method) {
+  if (!method.norm || !method.radius) return true;
+  const bool whole_vector =
+      std::holds_alternative<Euclidean>(*method.norm) && method.combination == Combination::L2;
+  const auto* const sign = std::get_if<Sign>(&*method.norm);
+  const bool whole_maximum =
+      sign != nullptr && sign->unit && method.combination == Combination::Max;
+  return !whole_vector && !whole_maximum;
 }
 
 std::span<const std::string_view> method_names() { return registry_names; }

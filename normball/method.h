@@ -89,6 +89,10 @@ std::span<const std::string_view> method_names();
 // another norm a solver would have no effect: throws, unless it is the exact one, the default.
 void use_solver(std::string_view where, const PolarSolver& solver, Method& method);
 
+// Whether it matters to the method which entries form a matrix: not where its norm is that of all
+// entries together, as gd's and clipped_sign's are. A split would then have no effect.
+bool sees_matrices(const Method& method);
+
 // "plain", "norm" or "diameter".
 ShortStepForm parse_short_step(std::string_view text);
 

@@ -116,7 +116,8 @@ void normball_destroy(normball_optimizer* optimizer);
  * the weights are unchanged. */
 normball_status normball_step(normball_optimizer* optimizer, void* const* weights,
                               void* const* gradients, normball_report* report);
-/* Describes a layer in the last step. */
+/* Describes a layer in the last step; before the first step and after one that failed, all numbers
+ * are zero. */
 normball_status normball_get_layer_report(const normball_optimizer* optimizer, size_t layer,
                                           normball_layer_report* report);
 

@@ -93,6 +93,11 @@ class Router {
     };
     if (options_.method_norm && (chooses || more.role)) refuse("norm");
     if (options_.method_radius && more.radius) refuse("radius");
+    if (!options_.method_sees_matrices && (more.split || more.batch)) {
+      throw_invalid("route", "the method '", options_.method,
+                    "' has one norm for all entries; the ", more.split ? "split" : "batch", " of ",
+                    source, ", which says where matrices begin, would have no effect");
+    }
     Assignment& given = said.given;
     if (more.norm) given.norm = more.norm;
     if (more.role) {

@@ -134,6 +134,7 @@ struct RoutingOptions {
   std::string method = {};
   std::optional<Norm> method_norm = {};
   std::optional<double> method_radius = {};
+  bool method_sees_matrices = true;  // else a split or a batch is an error likewise
 };
 
 // A matrix within a contiguous parameter: element (i, j) is data[offset + i * stride + j].

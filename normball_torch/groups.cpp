@@ -34,6 +34,11 @@ bool base_keeps_options() {
 OptimizerParamGroup group_of(const ::torch::nn::Module& module, const NormBallOptions& options,
                              const std::string& prefix) {
   const auto parameters = module.named_parameters();
+  if (!options.names().empty() || !options.kinds().empty()) {
+    normball::throw_invalid("group_of", "names and kinds are the module's here: leave ",
+                            options.names().empty() ? "kinds()" : "names()",
+                            " out, or give tensors instead of the module");
+  }
   NormBallOptions own = options;
   own.kinds(kinds_of(module));
   own.names(parameters.keys());
@@ -49,6 +54,8 @@ void NormBall::add_param_group(const OptimizerParamGroup& group) {
   Optimizer::add_param_group(group);
   for (const auto& tensor : group.params()) joined_.insert(tensor.unsafeGetTensorImpl());
   if (group.has_options()) param_groups_.back().set_options(group.options().clone());
+  auto* const own = dynamic_cast<NormBallOptions*>(&param_groups_.back().options());
+  if (own != nullptr && !own->lr()) own->lr(method().lr.value);  // schedulers ask for it at once
 }
 
 NormBallOptions& NormBall::group_options(size_t group) {
@@ -64,7 +71,8 @@ const NormBallOptions& NormBall::whole() const {
   return static_cast<const NormBallOptions&>(*defaults_);
 }
 
-// Groups may have joined since the last look; each gets an lr if it has none.
+// Groups may have joined through torch::optim::Optimizer& since the last look; each gets an lr if
+// it has none.
 void NormBall::check_groups() {
   std::map<const void*, size_t> owner;
   named_.resize(param_groups_.size());
@@ -73,6 +81,7 @@ void NormBall::check_groups() {
     NormBallOptions& options = group_options(g);
     options.require_no_override(whole(), where, g);
     check_joined(g);
+    options.inherit();  // or a change of defaults() would meet the group's copy of before
     if (!options.lr()) options.lr(method().lr.value);
     if (first_lrs_.size() == g) first_lrs_.push_back(*options.lr());
     options.assignment(whole());  // its texts must be readable

@@ -12,6 +12,7 @@ void NormBall::step_with_gradients() {
   Plan& plan = this->plan();
   if (!plan.any_gradient()) return;
   plan.for_each_member(require_fitting);
+  if (plan.parts.size() > 1) plan.require_apart();
   const double lr = set_lrs(plan);
   for (const auto& part : plan.parts) part->set_lr(lr);
   try {

@@ -34,6 +34,10 @@ Method NormBall::method() const {
   if (!(std::isfinite(clip) && clip >= 0)) {
     normball::throw_invalid("NormBall", "grad_clip must be finite and not negative, got ", clip);
   }
+  if (options.overwrite_gradients().value_or(false) && options.force_aten().value_or(false)) {
+    normball::throw_invalid("NormBall", "overwrite_gradients has no effect with force_aten: ",
+                            "tensor operations leave gradients alone");
+  }
   const int64_t threads = options.threads().value_or(0);
   if (threads < 0 || threads > max_threads) {
     normball::throw_invalid("NormBall", "threads must be from 0 (OpenMP's default) to ",

@@ -14,8 +14,19 @@ using ::torch::optim::OptimizerParamGroup;
 
 OptimizerParamGroup named_group(const ::torch::OrderedDict<std::string, Tensor>& parameters,
                                 NormBallOptions options) {
+  if (!options.names().empty()) {
+    normball::throw_invalid("NormBall",
+                            "the parameters have names of their own: leave names() out");
+  }
   options.names(parameters.keys());
   return {parameters.values(), std::make_unique<NormBallOptions>(std::move(options))};
+}
+
+// For groups that have taken theirs.
+NormBallOptions without_names(NormBallOptions options) {
+  options.names({});
+  options.kinds({});
+  return options;
 }
 
 }  // namespace
@@ -24,7 +35,16 @@ NormBall::NormBall(std::vector<OptimizerParamGroup> groups, std::string_view met
                    const NormBallOptions& defaults)
     : Optimizer(std::vector<OptimizerParamGroup>{}, std::make_unique<NormBallOptions>(defaults)),
       method_(method) {
-  for (const auto& group : groups) add_param_group(group);
+  bool some_inherit = false;
+  for (const auto& group : groups) {
+    some_inherit |= !group.has_options();
+    add_param_group(group);
+  }
+  if (!some_inherit && !(defaults.names().empty() && defaults.kinds().empty())) {
+    normball::throw_invalid("NormBall", "the optimizer's options have ",
+                            defaults.names().empty() ? "kinds" : "names",
+                            ", but every group has options of its own: give them there");
+  }
   this->method();  // what is wrong with it should be known now
   check_groups();
   // Names and kinds are those of the groups there are, not of one that joins later.
@@ -42,7 +62,7 @@ NormBall::NormBall(std::vector<Tensor> parameters, std::string_view method,
 NormBall::NormBall(const ::torch::OrderedDict<std::string, Tensor>& parameters,
                    std::string_view method, const NormBallOptions& defaults)
     : NormBall(std::vector<OptimizerParamGroup>{named_group(parameters, defaults)}, method,
-               defaults) {}
+               without_names(defaults)) {}
 
 NormBall::NormBall(const ::torch::nn::Module& module, std::string_view method,
                    const NormBallOptions& defaults)

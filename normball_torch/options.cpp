@@ -75,6 +75,10 @@ void read(InputArchive& archive, const std::string& key, std::string& value) {
 // Without the group's names and kinds, and without the optimizer's word.
 Assignment own_assignment(const NormBallOptions& options, const PolarSolver& solver) {
   Assignment result;
+  if (options.oracle() && options.norm() != "auto") {
+    normball::throw_invalid("NormBall", "the options have an oracle and the norm '", options.norm(),
+                            "': give one of them");
+  }
   if (options.oracle()) {
     result.norm = Custom{options.oracle()};
   } else if (options.norm() != "auto") {
@@ -157,6 +161,14 @@ void NormBallOptions::require_no_override(const NormBallOptions& whole, std::str
         }
       },
       *this, whole);
+}
+
+void NormBallOptions::inherit() {
+  for_each_field(
+      [&](auto field, auto& own) {
+        if constexpr (field.of == Of::Whole) own.reset();
+      },
+      *this);
 }
 
 bool NormBallOptions::same_but_lr(const NormBallOptions& other) const {

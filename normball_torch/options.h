@@ -60,6 +60,8 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   // Throws for an option of the whole optimizer that is set here and differs from `whole`.
   void require_no_override(const NormBallOptions& whole, std::string_view where,
                            size_t group) const;
+  // Forgets the options of the whole optimizer: a group then follows the optimizer's.
+  void inherit();
   // All options but the lr.
   bool same_but_lr(const NormBallOptions& other) const;
 };

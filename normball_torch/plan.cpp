@@ -89,6 +89,7 @@ RoutingOptions routing_options(const NormBallOptions& whole, const Method& metho
   options.method = method.name;
   options.method_norm = method.norm;
   options.method_radius = method.radius;
+  options.method_sees_matrices = sees_matrices(method);
   return options;
 }
 
@@ -119,6 +120,36 @@ bool NormBall::Plan::any_gradient() const {
   bool any = false;
   for_each_member([&](const Member& member) { any |= member.tensor.grad().defined(); });
   return any;
+}
+
+void NormBall::Plan::require_apart() {
+  spans.clear();
+  const auto add = [&](const Tensor& tensor, const Member& member, const char* what, bool written) {
+    if (!tensor.defined() || tensor.numel() == 0) return;
+    const auto* const begin = static_cast<const char*>(data_of(tensor));
+    const size_t bytes = tensor.is_contiguous() ? tensor.nbytes() : 1;  // views may interleave
+    spans.push_back({begin, begin + bytes, &member.route->name, what, written});
+  };
+  for_each_member([&](const Member& member) {
+    if (!member.tensor.grad().defined()) return;
+    add(member.tensor, member, "weight", true);
+    add(member.tensor.grad(), member, "gradient", false);
+    add(member.state->momentum_buffer(), member, "momentum", true);
+  });
+  std::ranges::sort(spans, std::less{}, &Span::begin);
+  for (auto one = spans.begin(); one != spans.end(); ++one) {
+    for (auto other = std::next(one); other != spans.end() && other->begin < one->end; ++other) {
+      const auto is = [&](std::string_view what) {
+        return what == one->what || what == other->what;
+      };
+      const bool own_weight = one->name == other->name && one->begin == other->begin &&
+                              is("weight") && is("gradient");  // as that of ‖x‖²/2
+      if (!(one->written || other->written) || own_weight) continue;
+      normball::throw_invalid("NormBall::step", "the ", one->what, " of '", *one->name,
+                              "' and the ", other->what, " of '", *other->name,
+                              "' share memory, which the step writes to: give each its own");
+    }
+  }
 }
 
 void NormBall::Plan::abandon() {

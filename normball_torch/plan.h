@@ -42,7 +42,19 @@ struct NormBall::Plan {
     std::vector<double> pairings, norms, shares;
   } joint;
 
+  // A tensor's memory in a step.
+  struct Span {
+    const char *begin, *end;
+    const std::string* name;
+    const char* what;
+    bool written;
+  };
+  std::vector<Span> spans;  // scratch memory of require_apart()
+
   bool any_gradient() const;
+  // Throws for a gradient or a momentum on memory that the step writes to. Where there is one part,
+  // it sees to that itself.
+  void require_apart();
   void abandon();
 
   // f(member) for every parameter that takes part.

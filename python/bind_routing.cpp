@@ -59,6 +59,7 @@ Routing route_parameters(const std::vector<ParameterInfo>& parameters,
     options.method = method->name;
     options.method_norm = method->norm;
     options.method_radius = method->radius;
+    options.method_sees_matrices = sees_matrices(*method);
   }
   for (const auto& [pattern, then] : rules) options.rules.push_back({pattern, then});
   for (const auto& [role, radius] : radii) {

@@ -134,6 +134,28 @@ def check_parameters_apart(where: str, held: Sequence[Tuple[str, torch.Tensor]])
                              f"its own; tie weights by using one Parameter in both places")
 
 
+def check_gradients_apart(where: str, read: Sequence[Tuple[str, torch.Tensor]],
+                          written: Sequence[Tuple[str, str, torch.Tensor]]) -> None:
+    """Refuses a gradient on memory that the step writes to, unless it is the weight of its own parameter, as that of
+    ||x||^2 / 2 is: each element is then read before it is written."""
+    spans: List[Tuple[int, int, str, str]] = []
+    for name, gradient in read:
+        spans.append((*_span(gradient), "gradient", name))
+    for what, name, tensor in written:
+        spans.append((*_span(tensor), what, name))
+    spans.sort()
+    reach: List[Tuple[int, int, str, str]] = []
+    for span in spans:
+        start, _, what, name = span
+        reach = [other for other in reach if other[1] > start]
+        for first, _, other_what, other_name in reach:
+            own_weight = name == other_name and start == first and {what, other_what} == {"weight", "gradient"}
+            if what != other_what and "gradient" in (what, other_what) and not own_weight:
+                raise ValueError(f"[{where}] the {other_what} of '{other_name}' and the {what} of '{name}' share memory, which "
+                                 f"the step writes to: give each its own, such as a .clone()")
+        reach.append(span)
+
+
 def check_apart(where: str, held: Sequence[Tuple[str, torch.Tensor, torch.Tensor]]) -> None:
     """Refuses a momentum that shares memory with a parameter or another momentum: a step writes to all of them."""
     spans: List[Tuple[int, int, str, bool]] = []

@@ -75,14 +75,14 @@ class NormBall(torch.optim.Optimizer):
                 raise ValueError(f"[{where}] the method '{method}' needs lr")
             lr = 1.0
         self._execution: Dict[str, Any] = {"threads": threads, "overwrite_gradients": overwrite_gradients,
-                                           "layer_reports": layer_reports, "backend": backend}
+                                           "layer_reports": layer_reports, "backend": backend}  # _options.EXECUTION
         _options.check_execution(where, **self._execution)
         self._forget()
         defaults = dict(method=method, lr=lr, alpha=alpha, rho=rho, beta=beta, l0=l0, l1=l1, short_step=short_step,
                         norm=norm, role=role, radius=radius, split=split, batch=batch,
                         rules={} if rules is None else rules, radii={} if radii is None else radii, solver=solver,
                         maximize=maximize, nonfinite=nonfinite, step=0)
-        _options.check_lr(where, _options.check_shared(where, defaults), defaults, 0)
+        _options.check_lr(where, _options.check_shared(where, defaults, overwrite_gradients), defaults, 0)
         defaults.update(rules={pattern: dict(then) for pattern, then in defaults["rules"].items()},
                         radii=dict(defaults["radii"]))
         self._complete = False
@@ -104,6 +104,7 @@ class NormBall(torch.optim.Optimizer):
         self._described: Dict[int, Any] = {}
         self._snapshot: Any = None
         self._numbers: Any = None
+        self._keys: Any = None
         self._apart: Any = None
         self._warned = False
         self._lock = getattr(self, "_lock", None) or threading.RLock()
@@ -191,11 +192,15 @@ class NormBall(torch.optim.Optimizer):
     def _refresh(self) -> _core.Method:
         """The method as the groups have it now; makes the parts again if that or a tensor's form has changed."""
         _options.check_complete(type(self).__name__, self.param_groups)
+        keys = [tuple(group) for group in self.param_groups]
+        if keys != self._keys:
+            _options.check_keys_now(type(self).__name__, self.param_groups)
+            self._keys = keys
         snapshot = self._take_snapshot()
         numbers = [[_options.frozen(group[key]) for key in _options.NUMBERS] for group in self.param_groups]
         if snapshot == self._snapshot and numbers == self._numbers:
             return self._current
-        method = _options.check_groups(type(self).__name__, self.param_groups)
+        method = _options.check_groups(type(self).__name__, self.param_groups, self._execution["overwrite_gradients"])
         if snapshot != self._snapshot:
             self._make_parts(method)
             self._snapshot = snapshot
@@ -278,7 +283,7 @@ class NormBall(torch.optim.Optimizer):
         if all(gradient is None for own in gradients for gradient in own):
             return
         self._check_apart(gradients)
-        k = _options.checked_step(type(self).__name__, self.param_groups[0]["step"])
+        k = _options.next_step(type(self).__name__, self.param_groups)
         lr = max(lrs)  # the method's; every parameter has its factor of it
         gamma = lr / method.rho
         try:
@@ -320,6 +325,13 @@ class NormBall(torch.optim.Optimizer):
                 raise ValueError(f"[{type(self).__name__}] the momentum of '{name}' is its gradient's memory; give "
                                  f"optimizer.state[p]['momentum'] a .clone()")
         addresses = [(momentum.data_ptr(), parameter.data_ptr()) for _, parameter, momentum, _ in held]
+        if len(self._parts) > 1:  # one alone sees to it itself
+            entries = [(entry, gradient) for part, own in zip(self._parts, gradients)
+                       for entry, gradient in zip(part.entries, own) if gradient is not None and gradient.numel() > 0]
+            _gate.check_gradients_apart(
+                type(self).__name__, [(entry.route.name, gradient) for entry, gradient in entries],
+                [("weight", entry.route.name, entry.parameter) for entry, _ in entries]
+                + [("momentum", name, momentum) for name, p, momentum, _ in held if p.numel() > 0])
         if addresses != self._apart:
             _gate.check_apart(type(self).__name__, [(name, p, momentum) for name, p, momentum, _ in held])
             self._apart = addresses

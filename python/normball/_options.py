@@ -20,6 +20,8 @@ OWN = ("lr", "first_lr", "norm", "role", "radius", "split", "batch")
 DESCRIBING = ("param_names", "kinds")
 # {another name of a tied weight: its name in param_names}
 ALIASES = "aliases"
+# Of the optimizer, not in its groups.
+EXECUTION = ("threads", "overwrite_gradients", "layer_reports", "backend")
 # What torch and its schedulers keep in groups.
 _TORCH_S = ("params", "name", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum", "swa_lr")
 _NOT_HERE = {
@@ -29,6 +31,10 @@ _NOT_HERE = {
     "constrained": "it is part of a method's name: 'scion', 'clipped_scion', 's3cg' and 'cg' are constrained, the others "
                    "are not",
 }
+# Options of torch's own optimizers: in a group of ours they are a mistake, not a key of the user's.
+_OF_OTHERS = ("adjust_lr_fn", "amsgrad", "beta2_decay", "capturable", "centered", "dampening", "decoupled_weight_decay",
+              "differentiable", "eps", "etas", "foreach", "fused", "initial_accumulator_value", "lambd", "lr_decay",
+              "momentum_decay", "nesterov", "ns_coefficients", "ns_steps", "step_sizes")
 ASSIGNED = ("norm", "role", "radius", "split", "batch")
 RULED = ASSIGNED + ("lr",)
 _METHOD_OPTIONS = ("rho", "beta", "l0", "l1")
@@ -69,6 +75,17 @@ def make_method(where: str, options: Mapping[str, Any]) -> _core.Method:
                              solver=options["solver"], **given)
 
 
+def next_step(where: str, groups: Sequence[Mapping[str, Any]]) -> int:
+    """k, which every group has, and after which one more can be counted."""
+    k = checked_step(where, groups[0]["step"])
+    for index, group in enumerate(groups):
+        if group["step"] != k:
+            raise _disagreement(where, "step", groups, index)
+    if k == _MOST_STEPS:
+        raise ValueError(f"[{where}] step is 2**62, the largest count: one more could not be loaded again")
+    return k
+
+
 def checked_step(where: str, step: Any) -> int:
     if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= _MOST_STEPS:
         raise ValueError(f"[{where}] step, the count of steps in the parameter groups, must be an integer from 0 to 2**62, "
@@ -84,13 +101,16 @@ def check_keywords(where: str, unknown: Mapping[str, Any], known: Sequence[str])
         raise TypeError(f"[{where}] unknown option '{key}': {remedy}")
 
 
-def check_shared(where: str, options: Mapping[str, Any]) -> _core.Method:
+def check_shared(where: str, options: Mapping[str, Any], overwrites: bool = False) -> _core.Method:
     """Checks all shared options; returns their method."""
     method = make_method(where, options)
     checked_step(where, options["step"])
     if options["nonfinite"] not in ("error", "skip"):
         raise ValueError(f"[{where}] nonfinite must be 'error' or 'skip', got {options['nonfinite']!r}")
     boolean(where, "maximize", options["maximize"])
+    if options["maximize"] and overwrites:
+        raise ValueError(f"[{where}] overwrite_gradients has no effect with maximize: the step works on a negative copy of "
+                         f"each gradient")
     for role, radius in mapping(where, "radii", options["radii"], "{'hidden': 50}").items():
         if not isinstance(role, str):
             raise ValueError(f"[{where}] the key of a radius in radii is a role such as 'hidden' or 'output', got {role!r}")
@@ -122,6 +142,9 @@ def check_execution(where: str, threads: Any, backend: Any, **flags: Any) -> Non
         raise ValueError(f"[{where}] backend must be 'auto' or 'torch', got {backend!r}")
     for flag, value in flags.items():
         boolean(where, flag, value)
+    if backend == "torch" and flags.get("overwrite_gradients"):
+        raise ValueError(f"[{where}] overwrite_gradients has no effect with backend='torch': torch operations leave gradients "
+                         f"alone")
 
 
 def check_lr(where: str, method: _core.Method, group: Mapping[str, Any], index: int) -> float:
@@ -250,6 +273,10 @@ def names_of(where: str, groups: Sequence[Mapping[str, Any]], first: int = 0) ->
             raise ValueError(f"[{where}] the aliases of group {index} must be a dict of names such as {{'lm_head.weight': "
                              f"'wte.weight'}}, got {aliases!r}")
         names = list(group.get("param_names") or default_names(group, index))
+        for alias, of in aliases.items():
+            if of not in names:
+                raise ValueError(f"[{where}] group {index} calls '{alias}' an alias of '{of}', which it does not have: name a "
+                                 f"parameter of the group, or take the alias out of group['aliases']")
         if not taken.isdisjoint(names):
             names = [f"group{index}.{each}" for each in names]
         taken.update(names)
@@ -273,13 +300,15 @@ def check_order(where: str, before: Mapping[int, Any], now: Mapping[int, Any]) -
                              f"params was changed, but not its param_names and kinds")
 
 
+_KNOWN = SHARED + OWN + DESCRIBING + (ALIASES, "names")
+
+
 def _check_keys(where: str, group: Mapping[str, Any]) -> None:
-    known = SHARED + OWN + DESCRIBING + (ALIASES, "names")
     for key, value in group.items():
-        if key in known + _TORCH_S or (key == "differentiable" and not value):
+        if key in _KNOWN + _TORCH_S or (key == "differentiable" and not value):
             continue
-        near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.75)
-        remedy = _NOT_HERE.get(key) or (f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}; a key of "
+        near = difflib.get_close_matches(str(key), _KNOWN, n=1, cutoff=0.75)
+        remedy = _NOT_HERE.get(key) or (f"did you mean '{near[0]}'?" if near else f"known: {', '.join(_KNOWN)}; a key of "
                                         f"your own may be put into optimizer.param_groups afterwards")
         raise ValueError(f"[{where}] unknown group key '{key}': {remedy}")
 
@@ -302,10 +331,28 @@ def check_complete(where: str, groups: Sequence[Mapping[str, Any]]) -> None:
                 raise ValueError(f"[{where}] group {index} has lost its '{key}'; groups are added with add_param_group")
 
 
-def check_groups(where: str, groups: Sequence[Mapping[str, Any]]) -> _core.Method:
+def check_groups(where: str, groups: Sequence[Mapping[str, Any]], overwrites: bool = False) -> _core.Method:
     """The method of all groups, after the checks of what they share."""
     check_agreement(where, groups)
-    return check_shared(where, groups[0])
+    return check_shared(where, groups[0], overwrites)
+
+
+def check_keys_now(where: str, groups: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses keys that came into the groups later and that no step would heed, but for those of nobody: the user's own."""
+    for index, group in enumerate(groups):
+        for key, value in group.items():
+            if key in _KNOWN or key in _TORCH_S or (key in _OF_OTHERS and not value):
+                continue
+            near = difflib.get_close_matches(str(key), _KNOWN, n=1, cutoff=0.8)
+            remedy = f"did you mean '{near[0]}'?" if near else ""
+            if key in EXECUTION:
+                remedy = "it is the optimizer's: give it to the constructor"
+            elif key in _NOT_HERE:
+                remedy = _NOT_HERE[key]
+            elif key in _OF_OTHERS:
+                remedy = "it is an option of other optimizers"
+            if remedy:
+                raise ValueError(f"[{where}] '{key}' in group {index} has no effect: {remedy}")
 
 
 def check_agreement(where: str, groups: Sequence[Mapping[str, Any]]) -> None:
@@ -313,9 +360,13 @@ def check_agreement(where: str, groups: Sequence[Mapping[str, Any]]) -> None:
     for index, group in enumerate(groups):
         for key in SHARED:
             if group[key] != first[key]:
-                raise ValueError(f"[{where}] {key} belongs to the whole optimizer, since one step has one s; group "
-                                 f"{index} has {group[key]!r}, group 0 has {first[key]!r}. Groups may have their own "
-                                 f"lr, norm, role, radius, split and batch")
+                raise _disagreement(where, key, groups, index)
+
+
+def _disagreement(where: str, key: str, groups: Sequence[Mapping[str, Any]], index: int) -> ValueError:
+    return ValueError(f"[{where}] {key} belongs to the whole optimizer, since one step has one s; group {index} has "
+                      f"{groups[index][key]!r}, group 0 has {groups[0][key]!r}. Groups may have their own lr, norm, role, "
+                      f"radius, split and batch")
 
 
 def check_not_overridden(where: str, method: _core.Method, group: Mapping[str, Any], index: int) -> None:

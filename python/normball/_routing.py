@@ -90,7 +90,7 @@ def route_groups(where: str, method: _core.Method, groups: Sequence[Mapping[str,
             infos.append(_info(name, kind, parameter, said))
         own = {given: (name, p) for given, name, p in zip(group.get("param_names") or (), names, group["params"])}
         for alias, of in group.get("aliases", {}).items():
-            if of in own and own[of][1].numel() > 0:  # its parameter may have left the group
+            if of in own and own[of][1].numel() > 0:
                 name, parameter = own[of]
                 alias = name[:len(name) - len(of)] + alias
                 aliases.append((alias, _info(alias, "alias", parameter, said)))

@@ -45,8 +45,7 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
         if "names" in group:  # torch calls it param_names
             group.setdefault("param_names", group.pop("names"))
     upgrade(groups)
-    if [len(group["params"]) for group in groups] != [len(group["params"]) for group in own_groups]:
-        return dict(state_dict)  # torch has an error for it
+    _check_same_sizes(where, groups, own_groups)
     for group, own in zip(groups, own_groups):
         if group["method"] != own["method"]:
             raise ValueError(f"[{where}] the state dict is of the method '{group['method']}', this optimizer is "
@@ -67,10 +66,41 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
     for index, name, parameter in zip(saved_ids, names, parameters):
         if index not in state:
             continue
+        _check_same_shape(where, name, parameter, state[index])
         _gate.check_state(where, name, parameter, state[index])
         state[index] = {key: _Wrapped(value) if key in ("momentum", "basis") else value
                         for key, value in state[index].items()}
     return {**state_dict, "state": state, "param_groups": groups}
+
+
+def _check_same_sizes(where: str, groups: Sequence[Mapping[str, Any]], own_groups: Sequence[Mapping[str, Any]]) -> None:
+    sides = [[len(group["params"]) for group in side] for side in (groups, own_groups)]
+    if sides[0] == sides[1]:
+        return
+    if len(sides[0]) != len(sides[1]):
+        saved, own = (f"{_count(len(sizes), 'group')} with {_count(sum(sizes), 'parameter')}" for sizes in sides)
+        differs = f"it has {saved}, this optimizer {own}"
+    else:
+        index = next(i for i, (a, b) in enumerate(zip(*sides)) if a != b)
+        saved, own = (_count(sizes[index], "parameter") for sizes in sides)
+        differs = f"its group {index} has {saved}, this optimizer's {own}"
+    names = [[name for group in side for name in group.get("param_names") or ()] for side in (groups, own_groups)]
+    only = [[name for name in side if name not in other] for side, other in (names, names[::-1])]
+    more = ""
+    if all(names):
+        more = "".join(f"; only {who} has '{side[0]}'" for who, side in zip(("the state dict", "the optimizer"), only) if side)
+    raise ValueError(f"[{where}] the state dict is of another model: {differs}{more}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _check_same_shape(where: str, name: str, parameter: torch.Tensor, saved: Any) -> None:
+    momentum = saved.get("momentum") if isinstance(saved, dict) else None
+    if isinstance(momentum, torch.Tensor) and momentum.shape != parameter.shape:
+        raise ValueError(f"[{where}] the state dict is of another model: its momentum of '{name}' is {list(momentum.shape)}, the "
+                         f"parameter {list(parameter.shape)}")
 
 
 def _check_same_names(where: str, groups: Sequence[Mapping[str, Any]], own_groups: Sequence[Mapping[str, Any]]) -> None:

@@ -243,6 +243,16 @@ static void test_layer_reports(void) {
   CHECK(strcmp(layer.name, "b") == 0 && near(layer.dual_norm, 12, 1e-14));
   CHECK(near(layer.pairing, 12 + 1 + 3, 1e-14) && near(layer.weight_norm, 0.5, 1e-14));
   CHECK(near(first + layer.pairing, report.pairing, 1e-14));
+  gb[1] = NAN;
+  CHECK(normball_step(optimizer, weights, gradients, NULL) == NORMBALL_NON_FINITE);
+  CHECK(normball_get_layer_report(optimizer, 1, &layer) == NORMBALL_OK);
+  CHECK(strcmp(layer.name, "b") == 0 && layer.dual_norm == 0 && layer.pairing == 0);
+  gb[1] = 2;
+  CHECK(normball_step(optimizer, weights, gradients, NULL) == NORMBALL_OK);
+  weights[1] = weights[0];
+  CHECK_INVALID(normball_step(optimizer, weights, gradients, NULL), "share memory");
+  CHECK(normball_get_layer_report(optimizer, 0, &layer) == NORMBALL_OK);
+  CHECK(layer.dual_norm == 0 && layer.pairing == 0 && layer.weight_norm == 0);
   CHECK_INVALID(normball_get_layer_report(optimizer, 2, &layer), "layer must be below 2, got 2");
   CHECK_INVALID(normball_get_layer_report(optimizer, 0, NULL), "report must not be null");
   CHECK_INVALID(normball_get_layer_report(NULL, 0, &layer), "optimizer must not be null");
@@ -775,6 +785,11 @@ static void test_layers_do_not_share_memory(void) {
   CHECK(x[0] == 1 && x[2] == 1);
   CHECK(normball_step(optimizer, weights, one, NULL) == NORMBALL_OK); /* stepped once */
   CHECK(x[0] != 1);
+  float y[] = {1, 1, 1};
+  void *apart[] = {x, y}, *others[] = {g, x};
+  CHECK_INVALID(normball_step(optimizer, apart, others, NULL),
+                "the weight of 'a' and the gradient of 'b' share memory");
+  CHECK(y[0] == 1);
   normball_destroy(optimizer);
 }
 
@@ -785,12 +800,16 @@ static void test_steps_have_a_range(void) {
   int64_t steps = 0;
   CHECK_INVALID(normball_set_steps(optimizer, INT64_MAX), "from 0 to 4611686018427387904");
   CHECK_INVALID(normball_set_steps(optimizer, -1), "got -1");
-  CHECK(normball_set_steps(optimizer, (int64_t)1 << 62) == NORMBALL_OK);
   float x[] = {1, 1, 1}, g[] = {1, 1, 1};
   void *weights[] = {x}, *gradients[] = {g};
+  CHECK(normball_set_steps(optimizer, ((int64_t)1 << 62) - 1) == NORMBALL_OK);
   CHECK(normball_step(optimizer, weights, gradients, NULL) == NORMBALL_OK);
   CHECK(normball_get_steps(optimizer, &steps) == NORMBALL_OK);
-  CHECK(steps == ((int64_t)1 << 62) + 1);
+  CHECK(steps == (int64_t)1 << 62);
+  CHECK(normball_set_steps(optimizer, steps) == NORMBALL_OK); /* what was got can be set */
+  const float before = x[0];
+  CHECK_INVALID(normball_step(optimizer, weights, gradients, NULL), "the largest count");
+  CHECK(x[0] == before);
   normball_destroy(optimizer);
 }
 

@@ -261,6 +261,32 @@ TEST(UseSolver, IsForSpectralNorms) {
   }
 }
 
+// A step on a matrix, and on its two halves.
+TEST(SeesMatrices, WhereASplitChangesTheStep) {
+  for (const auto name : method_names()) {
+    const Method method = make_method(name, {.lr = 0.1, .rho = 3, .beta = 2, .l0 = 1, .l1 = 1});
+    std::vector<std::vector<double>> weights;
+    for (const Index parts : {1, 2}) {
+      std::vector<double> w = {0.1, -0.2, 0.3, 0.1, 0.2, -0.1, 0.3, 0.2};
+      std::vector<double> g = {1, 2, -3, 4, 0.5, -1, 2, 7};
+      const Index rows = 4 / parts;
+      std::vector<Parameter<double>> parameters;
+      for (Index at = 0; at < 8; at += rows * 2) {
+        parameters.push_back({{w.data() + at, rows, 2}, {g.data() + at, rows, 2}});
+      }
+      const std::vector<Layer> layers(parameters.size(),
+                                      {.shape = {.rows = rows, .cols = 2}, .norm = Spectral{}});
+      Optimizer<double>(method, layers).step(parameters);
+      weights.push_back(std::move(w));
+    }
+    double difference = 0;
+    for (size_t i = 0; i < 8; ++i) {
+      difference = std::max(difference, std::abs(weights[0][i] - weights[1][i]));
+    }
+    EXPECT_EQ(sees_matrices(method), difference > 1e-12) << name << ' ' << difference;
+  }
+}
+
 TEST(MakeMethodErrors, SayWhatIsMissingOrUnknown) {
   expect_invalid([] { make_method("clipped_cion", {}); },
                  {"[make_method]", "'clipped_cion'", "did you mean 'clipped_scion'", "lars"});
@@ -268,6 +294,9 @@ TEST(MakeMethodErrors, SayWhatIsMissingOrUnknown) {
                  {"[make_method]", "'clipped_scion'", "rho"});
   expect_invalid([] { make_method("scion", {}); }, {"[make_method]", "lr"});
   expect_invalid([] { make_method("s3cg", {.lr = 0.1, .rho = 1}); }, {"[make_method]", "beta"});
+  for (const MethodOptions& half : {MethodOptions{}, {.l0 = 1}, {.l1 = 1}}) {
+    expect_invalid([&] { make_method("adaptive_sd", half); }, {"'adaptive_sd' needs l0 and l1"});
+  }
   expect_invalid([] { validate(clipped_gd(0.1, 1e-320)); }, {"[Method]", "lr / rho", "0.1"});
   expect_invalid([] { parse_short_step("short"); }, {"[parse_short_step]", "'short'", "plain"});
 }

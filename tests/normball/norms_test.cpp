@@ -508,6 +508,8 @@ TEST(Shapes, AKernelCountsTheProductOfItsSides) {
   const Shape shape = flatten(dimensions);
   EXPECT_EQ(shape, (Shape{.rows = 8, .cols = 30, .kernel = 15, .rank = 4}));
   EXPECT_NEAR(resolve(Spectral{}, shape).scale, std::sqrt(8.0 / 2) / 15, 1e-15);
+  const Shape of_the_readme = {.rows = 64, .cols = 32 * 9, .kernel = 9, .rank = 4};
+  EXPECT_EQ(of_the_readme, flatten(std::array<Index, 4>{64, 32, 3, 3}));
 }
 
 TEST(Shapes, AreValidatedWhereverTheyEnter) {

@@ -724,6 +724,31 @@ TEST(OptimizerErrors, NameMemoryThatIsShared) {
   expect(external, b, h, d, {"momentum of 'a'", "momentum of 'b'"});
   expect({.light = true}, b, g, e, {"gradient of 'a'", "gradient of 'b'"});
   expect({.overwrite_gradients = true}, b, b, e, {"weight of 'b'", "gradient of 'b'"});
+  for (const Execution& execution : {external, Execution{}}) {
+    expect(execution, b, a, e, {"weight of 'a'", "gradient of 'b'", "reads the other"});
+  }
+  expect(external, b, d, e, {"momentum of 'a'", "gradient of 'b'", "reads the other"});
+  expect({.overwrite_gradients = true}, b, a, e, {"weight of 'a'", "gradient of 'b'"});
+}
+
+// A gradient that is only read, beside one that the step writes to.
+TEST(OptimizerErrors, NameAGradientThatIsReadWhereAnotherIsOverwritten) {
+  const std::vector<Layer> layers = {
+      {.name = "spectral", .shape = {.rows = 2, .cols = 3}, .norm = Spectral{}},
+      {.name = "sign", .shape = {.rows = 2, .cols = 3}, .norm = Sign{}}};
+  std::vector<double> v(6, 1.0), w(6, 1.0), g = {1, 2, 3, 4, 5, 6, 7};
+  const auto step = [&](Execution execution, size_t offset) {
+    Optimizer<double>(unconstrained_scion(0.1, 1), layers, execution)
+        .step(std::vector<Parameter<double>>{{{v.data(), 2, 3}, {g.data(), 2, 3}},
+                                             {{w.data(), 2, 3}, {g.data() + offset, 2, 3}}});
+  };
+  for (const size_t offset : {0, 1}) {
+    EXPECT_NO_THROW(step({}, offset));
+    const auto before = std::vector{v, w, g};
+    expect_invalid([&] { step({.overwrite_gradients = true}, offset); },
+                   {"[Optimizer::step]", "gradient of 'spectral'", "gradient of 'sign'"});
+    EXPECT_EQ(before, (std::vector{v, w, g}));
+  }
 }
 
 TEST(OptimizerErrors, NameMemoryThatOverlapsInPart) {

@@ -394,7 +394,8 @@ TEST(Routing, TheMethodsNormAndRadius) {
     return RoutingOptions{.rules = rules,
                           .method = "clipped_sign",
                           .method_norm = Sign{.unit = true},
-                          .method_radius = 1};
+                          .method_radius = 1,
+                          .method_sees_matrices = false};
   };
   const Routing routing = route(airbench(), options({}));
   for (const auto& route : routing.routes) EXPECT_EQ(to_string(route.norm), "sign(unit)");
@@ -410,6 +411,8 @@ TEST(Routing, TheMethodsNormAndRadius) {
   refused({.norm = RowNorm{}}, "norm");
   refused({.role = Role::Hidden}, "norm");
   refused({.radius = 2}, "radius");
+  refused({.split = parse_split("2")}, "split");
+  refused({.batch = 0}, "batch");
   auto radii_too = options({});
   radii_too.radii = radii;
   expect_invalid([&] { route(airbench(), radii_too); }, {"[route]", "radii"});

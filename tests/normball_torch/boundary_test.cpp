@@ -359,6 +359,40 @@ TEST(Gate, AMomentumOnTheParametersMemory) {
 }
 
 // NaN in a weight makes s NaN where constrained: no step, least of all the longest.
+// In one part and across several: the second is float, or stepped by tensor operations.
+TEST(Gate, AGradientOnMemoryThatTheStepWrites) {
+  for (const auto& [type, view] :
+       {std::pair(torch::kFloat64, false), {torch::kFloat32, false}, {torch::kFloat64, true}}) {
+    Tensor a = parameter({4, 3}, 1);
+    Tensor b = torch::ones({3, 4}, torch::TensorOptions(type));
+    b = (view ? b.t() : b.view({4, 3})).set_requires_grad(true);
+    ClippedScion optimizer({a, b}, options().names({"a", "b"}));
+    b.mutable_grad() = torch::ones_like(b);
+    optimizer.step();
+    const auto before = everything(optimizer);
+    const auto refused = [&](const std::string& first, const std::string& second) {
+      expect_error([&] { optimizer.step(); }, {first, second, "share memory"});
+      EXPECT_TRUE(equal(before, everything(optimizer)));
+    };
+    const auto on = [&](const Tensor& memory) {  // a gradient of b there
+      return torch::from_blob(memory.data_ptr(), {4, 3}, torch::TensorOptions(type));
+    };
+    b.mutable_grad() = on(a.detach());
+    refused("weight of 'a'", "gradient of 'b'");
+    for (const auto& entry : optimizer.state()) {
+      const auto& own = static_cast<const NormBallParamState&>(*entry.second).momentum_buffer();
+      if (own.scalar_type() != torch::kFloat64 || own.data_ptr() == nullptr) continue;
+      b.mutable_grad() = on(own);
+      refused("momentum of '", "gradient of 'b'");
+    }
+    b.mutable_grad() = on(a.grad());  // both are only read
+    optimizer.step();
+    a.mutable_grad() = a.detach();  // that of its own ‖x‖²/2
+    b.mutable_grad() = torch::ones_like(b);
+    optimizer.step();
+  }
+}
+
 TEST(AllOrNothing, WeightsThatAreNotFinite) {
   for (const bool aten : {false, true}) {
     Tensor a = parameter({4, 3}, 1), b = parameter({3, 2}, 2);
@@ -480,6 +514,75 @@ TEST(Options, RadiiOfRolesThatNobodyHasAreChecked) {
   const std::vector<Tensor> one = {parameter({4, 3})};
   expect_error([&] { ClippedScion(one, options().radii(normball::RoleRadii{.onehot = -3})); },
                {"'onehot'", "positive and finite", "-3"});
+}
+
+TEST(Options, OfTheWholeMayChangeInDefaults) {
+  torch::nn::Linear module(3, 4);
+  const auto give_gradients = [&] {
+    for (auto& tensor : module->parameters()) tensor.mutable_grad() = torch::ones_like(tensor);
+  };
+  give_gradients();
+  ClippedScion of_module(*module, options()), of_tensors(module->parameters(), options());
+  ClippedScion of_names(module->named_parameters(), options());
+  for (ClippedScion* optimizer : {&of_module, &of_tensors, &of_names}) {
+    optimizer->step();
+    auto& whole = static_cast<NormBallOptions&>(optimizer->defaults());
+    whole.rho(1e-6);  // below any s
+    optimizer->step();
+    EXPECT_EQ(optimizer->report().eta, 1e-6);
+    EXPECT_TRUE(optimizer->report().clipped);
+    options_of(*optimizer).rho(7);  // that is not the place
+    expect_error([&] { optimizer->step(); }, {"group 0 sets rho", "optimizer's options"});
+    whole.rho(7);
+    optimizer->step();
+    EXPECT_EQ(optimizer->method().rule, normball::StepRule(normball::Clipped{7}));
+  }
+}
+
+TEST(Options, SaidTwiceAreRefused) {
+  torch::nn::Linear module(3, 4);
+  const auto named = options().names({"a", "b"});
+  const auto of_kinds = options().kinds({"linear", "bias"});
+  expect_error([&] { ClippedScion(*module, named); }, {"names()", "module"});
+  expect_error([&] { ClippedScion(*module, of_kinds); }, {"kinds()", "module"});
+  expect_error([&] { group_of(*module, of_kinds); }, {"[group_of]", "kinds()"});
+  expect_error([&] { ClippedScion(module->named_parameters(), named); }, {"names()"});
+  EXPECT_EQ(ClippedScion(module->named_parameters(), of_kinds).routing().routes[0].name, "weight");
+  const auto groups = [&] { return std::vector<OptimizerParamGroup>{group_of(*module)}; };
+  expect_error([&] { ClippedScion(groups(), named); }, {"names", "every group"});
+  expect_error([&] { ClippedScion(groups(), of_kinds); }, {"kinds", "every group"});
+  ClippedScion(groups(), options());
+  const auto oracle = std::make_shared<Uphill>();
+  ClippedScion({parameter({4, 3}, 1)}, options().oracle(oracle));
+  expect_error(
+      [&] {
+        ClippedScion({parameter({4, 3}, 1)}, options().oracle(oracle).norm("sign"));
+      },
+      {"oracle", "'sign'"});
+  expect_error(
+      [&] {
+        ClippedScion({parameter({4, 3}, 1)}, options().overwrite_gradients(true).force_aten(true));
+      },
+      {"overwrite_gradients", "force_aten"});
+}
+
+// A method of one norm for all entries.
+TEST(Options, ASplitWithoutEffectIsRefused) {
+  for (const char* method : {"gd", "normalized_gd"}) {
+    expect_error(
+        [&] {
+          NormBall({parameter({6, 3}, 1)}, method, NormBallOptions(0.1).split("3"));
+        },
+        {"split", "no effect"});
+  }
+}
+
+TEST(Groups, ThatJoinHaveAnLrAtOnce) {
+  ClippedScion optimizer({parameter({4, 3}, 1)}, options());
+  optimizer.add_param_group(OptimizerParamGroup(
+      {parameter({2, 5}, 2)}, std::make_unique<NormBallOptions>(NormBallOptions().norm("sign"))));
+  EXPECT_EQ(options_of(optimizer, 1).get_lr(), 0.02);
+  EXPECT_EQ(options_of(optimizer, 1).norm(), "sign");
 }
 
 TEST(Groups, LeaveOutWhatIsTheOptimizers) {

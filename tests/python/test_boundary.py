@@ -1,5 +1,6 @@
 """What users do to tensors, groups and state between steps: it is followed, or refused by name with nothing touched."""
 import copy
+import re
 import threading
 import warnings
 from collections import defaultdict
@@ -8,6 +9,7 @@ import normball
 import pytest
 import torch
 from models import Batches, backward, mixed
+from normball import _options
 from normball.torch import (ClippedScion, NonFiniteError, NormBall, Scion, initialize_, named_groups,
                             scale_into_balls_)
 from reference import METHODS
@@ -138,6 +140,34 @@ def test_views_that_overlap_are_refused():
     p.grad = torch.ones(2, 2)
     ClippedScion([p], **OPTIONS).step()
     assert memory.nonzero().flatten().tolist() == [0, 2, 3, 5]
+
+
+# By the core alone, and where a part in torch operations is beside it: a strided view.
+@pytest.mark.parametrize("strided", [False, True])
+def test_a_gradient_on_memory_that_the_step_writes_is_refused(strided):
+    base = torch.ones(4, 3, dtype=torch.float64)
+    p = nn.Parameter(torch.arange(12, dtype=torch.float64).view(4, 3))
+    q = nn.Parameter(base.t()) if strided else nn.Parameter(base)
+    optimizer = ClippedScion([("p", p), ("q", q)], **OPTIONS)
+    p.grad, q.grad = torch.ones_like(p), torch.ones_like(q)
+    optimizer.step()
+
+    def refused(first, second):
+        before = contents(optimizer)
+        with pytest.raises(ValueError, match=f"the {first} and the {second} share memory"):
+            optimizer.step()
+        assert same(before, contents(optimizer))
+
+    p.grad = base.view(4, 3)
+    refused("weight of 'q'", "gradient of 'p'") if strided else refused("(weight|gradient) of '[pq]'", "(weight|gradient) of '[pq]'")
+    p.grad = optimizer.state[q]["momentum"].reshape(4, 3).detach()
+    if p.grad.data_ptr() == optimizer.state[q]["momentum"].data_ptr():
+        refused("(momentum|gradient) of '[pq]'", "(momentum|gradient) of '[pq]'")
+    shared = torch.ones(4, 3, dtype=torch.float64)
+    p.grad, q.grad = shared, shared.t() if strided else shared  # both are only read
+    optimizer.step()
+    p.grad = p.detach()  # that of its own ||x||^2 / 2
+    optimizer.step()
 
 
 def test_two_parameters_that_came_to_share_memory_are_refused():
@@ -305,6 +335,66 @@ def test_unknown_group_keys_are_errors(key, value, text):
     with pytest.raises(ValueError, match=text):
         optimizer.add_param_group({"params": [torch.zeros(2)], key: value})
     assert len(optimizer.param_groups) == 1
+
+
+@pytest.mark.parametrize("key,value,text", [
+    ("weight_decay", 0.1, "there is none: constrained=True"), ("momentum", 0.9, "alpha=0.1"),
+    ("constrained", True, "part of a method's name"), ("threads", 2, "give it to the constructor"),
+    ("backend", "torch", "give it to the constructor"), ("overwrite_gradients", True, "give it to the constructor"),
+    ("layer_reports", True, "give it to the constructor"), ("raduis", 2, "did you mean 'radius'"),
+    ("eps", 1e-8, "other optimizers"), ("foreach", True, "other optimizers"),
+])
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("first", [False, True])
+def test_a_key_put_into_a_group_later_is_heeded_or_refused(key, value, text, index, first):
+    tensors = [nn.Parameter(torch.ones(3, 2)), nn.Parameter(torch.ones(4))]
+    optimizer = ClippedScion([{"params": [p]} for p in tensors], **OPTIONS)
+    for p in tensors:
+        p.grad = torch.ones_like(p)
+    if not first:
+        optimizer.step()
+    before = [p.detach().clone() for p in tensors]
+    optimizer.param_groups[index][key] = value
+    with pytest.raises(ValueError, match=f"'{key}' in group {index} has no effect: .*{text}"):
+        optimizer.step()
+    assert all(torch.equal(p, b) for p, b in zip(tensors, before))
+    del optimizer.param_groups[index][key]
+    optimizer.step()
+
+
+# Every key that a group has: changed in one group or in all, the next step is another one, or it is refused.
+@pytest.mark.parametrize("key", _options.SHARED + _options.OWN)
+@pytest.mark.parametrize("whole", [False, True])
+def test_every_key_of_a_group_is_heeded_or_refused(key, whole):
+    other = dict(method="unconstrained_scion", alpha=0.2, rho=0.5, beta=1.0, l0=1.0, l1=1.0, short_step="norm", maximize=True,
+                 nonfinite="skip", rules={"0.0": {"radius": 3.0}}, radii={"hidden": 3.0, "bias": 3.0}, solver="muon", step=7,
+                 lr=0.02, first_lr=0.02, norm="sign", role="output", radius=4.0, split=2, batch=1)
+
+    def run(change):
+        generator = torch.Generator().manual_seed(0)
+        tensors = [nn.Parameter(torch.randn(4, 3, generator=generator)) for _ in range(2)]
+        rules = {"*": {"lr": 0.01}} if key == "first_lr" else {}
+        optimizer = ClippedScion([{"params": [p]} for p in tensors], **OPTIONS, rules=rules)
+        for k in range(2):
+            for p in tensors:
+                p.grad = torch.randn(4, 3, generator=generator)
+            if k == 1 and key == "nonfinite":
+                tensors[0].grad[0, 0] = float("nan")
+            if k == 1 and change:
+                for group in optimizer.param_groups[0 if whole else 1:]:
+                    group[key] = other[key]
+            try:
+                optimizer.step()
+            except NonFiniteError:
+                return "an error"
+        return [p.tolist() for p in tensors], optimizer.report.step, optimizer.report.skipped
+
+    try:
+        changed = run(True)
+    except ValueError as error:
+        assert re.search(rf"\b{key}\b", str(error)), error
+        return
+    assert changed != run(False)
 
 
 def test_what_schedulers_put_into_groups_is_no_error():

@@ -406,7 +406,7 @@ def test_a_wrong_state_dict_changes_nothing():
     fewer = copy.deepcopy(before)
     del fewer["param_groups"][0]
     for bad, text in ((other, "of another optimizer"), (shape, "momentum of '0.0'"), (named, "'scion'"),
-                      (fewer, "different number of parameter groups")):
+                      (fewer, "another model: it has 6 groups with 6 parameters, this optimizer 7 groups")):
         with pytest.raises(ValueError, match=text):
             optimizer.load_state_dict(bad)
         after = optimizer.state_dict()
@@ -625,7 +625,7 @@ def make(**options):
     (lambda: NormBall([torch.zeros(2)], "gd", 0.1, norm="sign"), ["'gd' sets every norm", "norm='sign'"]),
     (lambda: NormBall([torch.zeros(2)], "s3cg", 0.1, rho=1.0), ["'s3cg' needs beta"]),
     (lambda: NormBall([torch.zeros(2)], "s3cg", 0.1, rho=1.0, beta=1.0, radius=2.0), ["'s3cg' sets", "radius=2.0"]),
-    (lambda: NormBall([torch.zeros(2)], "adaptive_sd", l0=1.0), ["'adaptive_sd' needs l1"]),
+    (lambda: NormBall([torch.zeros(2)], "adaptive_sd", l0=1.0), ["'adaptive_sd' needs l0 and l1"]),
     (lambda: ClippedScion([], **OPTIONS), ["empty parameter list"]),
     (lambda: ClippedScion([dict(parms=[torch.zeros(2)])], **OPTIONS), ["'params'"]),
     (lambda: ClippedScion([dict(params=[torch.zeros(2)], raduis=2)], **OPTIONS), ["'raduis'", "'radius'"]),

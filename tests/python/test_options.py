@@ -52,7 +52,7 @@ def test_every_option_of_a_method_has_an_effect_or_is_refused(method):
     own = own_options(method)
     before = steps(method, **own)
     changes = dict(alpha=0.3, rho=0.7, beta=1.5, l0=3.0, l1=3.0, short_step="diameter", solver="muon", maximize=True,
-                   norm="rms", role="output", radius=1.7, radii={"hidden": 1.7})
+                   norm="rms", role="output", radius=1.7, radii={"hidden": 1.7}, split=2)
     refused = []
     for key, value in changes.items():
         try:
@@ -139,6 +139,16 @@ def test_short_steps_are_refused_where_there_are_none(method, form, text):
     (lambda p: ClippedScion(p, **OPTIONS).load_state_dict({"state": {}, "param_groups": [{"method": "gd"}]}), ValueError,
      ["group 0", "'params'"]),
     (lambda p: ClippedScion(p, **OPTIONS).explain(grad_clip=-1.0), ValueError, ["grad_clip", "-1"]),
+    (lambda p: ClippedScion(p, **OPTIONS, overwrite_gradients=True, backend="torch"), ValueError,
+     ["overwrite_gradients", "backend='torch'"]),
+    (lambda p: ClippedScion(p, **OPTIONS, overwrite_gradients=True, maximize=True), ValueError,
+     ["overwrite_gradients", "maximize"]),
+    (lambda p: NormBall(p, "gd", 0.1, split=2), ValueError, ["'gd'", "split", "no effect"]),
+    (lambda p: NormBall(p, "clipped_sign", 0.1, rho=1.0, rules={"*": {"batch": 1}}), ValueError, ["batch", "rule '*'"]),
+    (lambda p: NormBall(p, "adaptive_sd", l0=1.0), ValueError, ["'adaptive_sd' needs l0 and l1"]),
+    (lambda p: ClippedScion([dict(params=p, param_names=["w"], aliases={"head": "wte"})], **OPTIONS), ValueError,
+     ["group 0", "'head'", "alias of 'wte'"]),
+    (lambda p: ClippedScion([dict(params=p, step=2**62)], **OPTIONS), ValueError, ["step"]),
     # What only routes and tensors tell is also said at once.
     (lambda p: ClippedScion(p, **OPTIONS, constrained=True, rules={"*": {"lr": 2.0}}), ValueError, ["'0.0'", "lr 2"]),
     (lambda p: ClippedScion(p, lr=0.0, alpha=0.5, rho=1.0, rules={"*": {"lr": 2.0}}), ValueError, ["'0.0'", "started at 0"]),
@@ -150,6 +160,55 @@ def test_bad_options_are_named_at_once(call, error, parts):
         call([torch.zeros(4, 3)])
     for part in parts:
         assert part in str(caught.value), str(caught.value)
+
+
+def test_overwritten_gradients_do_not_come_with_maximize_later():
+    p = nn.Parameter(torch.ones(4, 3))
+    optimizer = ClippedScion([p], **OPTIONS, overwrite_gradients=True)
+    p.grad = torch.ones_like(p)
+    optimizer.step()
+    optimizer.param_groups[0]["maximize"] = True
+    with pytest.raises(ValueError, match="overwrite_gradients has no effect with maximize"):
+        optimizer.step()
+
+
+def test_the_last_step_that_can_be_counted_is_the_last():
+    p = nn.Parameter(torch.ones(4, 3))
+    optimizer = ClippedScion([p], **OPTIONS)
+    p.grad = torch.ones_like(p)
+    optimizer.param_groups[0]["step"] = 2**62 - 1
+    optimizer.step()
+    ClippedScion([p], **OPTIONS).load_state_dict(optimizer.state_dict())
+    with pytest.raises(ValueError, match="largest count"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("saved,own,parts", [
+    ([2, 3], [5], ["it has 2 groups with 5 parameters, this optimizer 1 group with 5 parameters"]),
+    ([2, 3], [2, 2], ["its group 1 has 3 parameters, this optimizer's 2 parameters", "only the state dict has 'g1.2'"]),
+    ([1], [2], ["its group 0 has 1 parameter, this optimizer's 2 parameters", "only the optimizer has 'g0.1'"]),
+])
+def test_a_dictionary_of_another_model_says_what_differs(saved, own, parts):
+    def make(sizes):
+        return ClippedScion([dict(params=[(f"g{g}.{i}", torch.zeros(2, 2)) for i in range(size)])
+                             for g, size in enumerate(sizes)], **OPTIONS)
+
+    with pytest.raises(ValueError) as caught:
+        make(own).load_state_dict(make(saved).state_dict())
+    for part in ["[ClippedScion] the state dict is of another model", *parts]:
+        assert part in str(caught.value), str(caught.value)
+
+
+def test_a_dictionary_of_other_shapes_says_which():
+    def make(rows):
+        p = nn.Parameter(torch.ones(rows, 2))
+        p.grad = torch.ones_like(p)
+        optimizer = ClippedScion([("w", p)], **OPTIONS)
+        optimizer.step()
+        return optimizer
+
+    with pytest.raises(ValueError, match=r"another model: its momentum of 'w' is \[3, 2\], the parameter \[4, 2\]"):
+        make(4).load_state_dict(make(3).state_dict())
 
 
 def test_a_group_that_joins_is_checked_at_once():

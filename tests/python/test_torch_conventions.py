@@ -216,8 +216,8 @@ def test_names_in_another_order_are_refused():
     (lambda d: d["param_groups"][0].update(method="lars"), "'lars'"),
     (lambda d: d["param_groups"][0].update(rho=-1.0), "rho"),
     (lambda d: d["param_groups"][0].update(lr=float("nan")), "lr"),
-    (lambda d: d["param_groups"].append(d["param_groups"][0]), "different number of parameter groups"),
-    (lambda d: d["param_groups"][0]["params"].pop(), "doesn't match the size"),
+    (lambda d: d["param_groups"].append(d["param_groups"][0]), "another model: it has 2 groups"),
+    (lambda d: d["param_groups"][0]["params"].pop(), "of another model"),
     (lambda d: d["state"][0].update(momentum=torch.zeros(2)), r"momentum of '0.0' is \[2\]"),
     (lambda d: d["state"][0].update(momentum=3.0), "floating-point tensor, got float"),
 ])

@@ -51,6 +51,7 @@ RoutingOptions routing_options(const Config& config) {
     options.method = method.name;
     options.method_norm = method.norm;
     options.method_radius = method.radius;
+    options.method_sees_matrices = sees_matrices(method);
   }
   const auto parsed = [&](const std::string& text) { return parse_norm(text, options.solver); };
   const NormConfig& norm = config.norm;

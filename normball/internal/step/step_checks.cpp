@@ -30,6 +30,15 @@ bool allowed(double step, bool constrained) {
   return std::isfinite(step) && step >= 0 && !(constrained && step > 1 + 1e-12);
 }
 
+// A gradient that is its layer's own weight, as that of ‖x‖²/2: each element is read before it is
+// written.
+template <class T>
+bool is_own_weight(const Target<T>& one, const Target<T>& other) {
+  const std::string_view weight = "weight";
+  return one.layer == other.layer && (one.what == weight || other.what == weight) &&
+         one.view.data == other.view.data && one.view.stride == other.view.stride;
+}
+
 const char* allowed_text(bool constrained) { return constrained ? " and at most 1" : ""; }
 
 }  // namespace
@@ -84,7 +93,7 @@ void require_apart(std::string_view where, std::vector<LayerStep<T>>& layers,
     const auto& buffers = layers[l].buffers();
     targets.push_back({parameter.weight, l, "weight"});
     if (buffers.writes_momentum()) targets.push_back({parameter.momentum, l, "momentum"});
-    if (buffers.writes_gradient()) targets.push_back({parameter.gradient, l, "gradient"});
+    targets.push_back({parameter.gradient, l, "gradient", buffers.writes_gradient()});
   }
   require_targets_apart(where, layers, targets);
 }
@@ -97,10 +106,15 @@ void require_targets_apart(std::string_view where, const std::vector<LayerStep<T
     const T* const end = one->view.row(one->view.rows - 1) + one->view.cols;
     for (auto other = std::next(one); other != targets.end() && std::less{}(other->view.data, end);
          ++other) {
+      const bool both = one->written && other->written;
+      if (!one->written && !other->written) continue;
+      if (!both && is_own_weight(*one, *other)) continue;
       if (!overlap(one->view, other->view)) continue;
-      throw_invalid(where, "the ", one->what, " of '", layers[one->layer].name(), "' and the ",
-                    other->what, " of '", layers[other->layer].name(),
-                    "' share memory, and both are written to: give each its own");
+      throw_invalid(
+          where, "the ", one->what, " of '", layers[one->layer].name(), "' and the ", other->what,
+          " of '", layers[other->layer].name(), "' share memory, and ",
+          both ? "both are written to" : "the step writes to one while it reads the other",
+          ": give each its own");
     }
   }
 }

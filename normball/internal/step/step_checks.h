@@ -22,16 +22,18 @@ template <class T>
 void require_parameters(std::string_view where, std::vector<LayerStep<T>>& layers,
                         std::span<const Parameter<T>> parameters, double lr, bool constrained);
 
-// What is written to.
+// What is written to, or read while others are written to.
 template <class T>
 struct Target {
   MatrixView<T> view;
   size_t layer;
   const char* what;
+  bool written = true;
 };
 
-// Threads write to all of these at once, and a momentum must outlast the weight's update. `targets`
-// is scratch memory.
+// Threads write to all of these at once, a momentum must outlast the weight's update, and a
+// gradient may be read when other weights have moved. Gradients that are only read may share
+// memory. `targets` is scratch memory.
 template <class T>
 void require_apart(std::string_view where, std::vector<LayerStep<T>>& layers,
                    std::span<const Parameter<T>> parameters, std::vector<Target<T>>& targets);

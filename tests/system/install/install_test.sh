@@ -28,6 +28,27 @@ echo "== find_package"
 "$work/cmake/consumer"
 if [ "$torch" = ON ]; then "$work/cmake/consumer_torch"; fi
 
+echo "== find_package of what there is not"
+mkdir "$work/unknown"
+cat >"$work/unknown/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.25)
+project(unknown CXX)
+find_package(normball COMPONENTS core OPTIONAL_COMPONENTS cuda)
+if(NOT normball_FOUND)
+  message(FATAL_ERROR "an optional component that is unknown is no error")
+endif()
+find_package(normball REQUIRED COMPONENTS cuda)
+END
+if "$CMAKE" -G "$generator" -S "$work/unknown" -B "$work/unknown/build" -DCMAKE_CXX_COMPILER="$cxx" \
+  -DCMAKE_PREFIX_PATH="$prefix" >"$work/unknown/log" 2>&1; then
+  echo "an unknown component was found" >&2
+  exit 1
+fi
+tr -s ' \n' ' ' <"$work/unknown/log" | grep -F "normball has no component 'cuda'; it has: core, torch" || {
+  cat "$work/unknown/log" >&2
+  exit 1
+}
+
 echo "== find_package in C alone"
 "$CMAKE" -G "$generator" -S "${source}_c" -B "$work/cmake_c" -DCMAKE_C_COMPILER="$cc" \
   -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release >/dev/null
