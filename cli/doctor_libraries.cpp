@@ -19,8 +19,17 @@ std::string libtorch_kernels() {
 }  // namespace
 
 void add_training_libraries(std::vector<doctor::Finding>& findings) {
-  findings.push_back({"LibTorch", doctor::State::Good, TORCH_VERSION + libtorch_kernels()});
-  findings.push_back({"oneDNN", doctor::State::Good, trainer::ops::onednn_description()});
+  const auto processor = this_processor();
+  const std::string kernels = libtorch_kernels(), onednn = trainer::ops::onednn_description();
+  // LibTorch itself may prefer AVX2 to AVX-512.
+  const bool no_avx = !kernels.empty() && kernels.find("AVX2") == kernels.npos &&
+                      kernels.find("AVX512") == kernels.npos;
+  findings.push_back(doctor::library("LibTorch", TORCH_VERSION + kernels, processor.avx2 && no_avx,
+                                     {"ATEN_CPU_CAPABILITY"}));
+  const char* level = processor.avx512 ? "avx512" : processor.avx2 ? "avx2" : "";
+  const bool lower = onednn.find(level) == onednn.npos && onednn.find("avx10") == onednn.npos;
+  findings.push_back(
+      doctor::library("oneDNN", onednn, lower, {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}));
 }
 
 }  // namespace normball::cli

@@ -66,6 +66,7 @@ Facts examine(const std::string& directory) {
   facts.cpu_model = cpu_model(read_file("/proc/cpuinfo").value_or(""));
   facts.processor = this_processor();
   facts.kernels = kernel_variant();
+  facts.kernels_given = variable("NORMBALL_KERNELS");
   look_at_matrix_unit(facts);
   look_at_blas(facts);
   facts.core_type_given = variable("OPENBLAS_CORETYPE");

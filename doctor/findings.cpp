@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 namespace normball::doctor {
 namespace {
@@ -38,7 +39,12 @@ Finding processor(const Facts& facts) {
   const std::string text = (facts.cpu_model.empty() ? "unknown" : facts.cpu_model) + "; " +
                            (levels.empty() ? "no AVX" : joined(levels)) +
                            "; our kernels: " + facts.kernels;
-  return {"processor", State::Good, text};
+  const char* best = facts.processor.avx512 ? "avx512" : facts.processor.avx2 ? "avx2" : "generic";
+  if (facts.kernels_given.empty() || facts.kernels == best) {
+    return {"processor", State::Good, text};
+  }
+  return {"processor", State::Wrong, text + " instead of " + best,
+          "unset NORMBALL_KERNELS (it is " + facts.kernels_given + ")"};
 }
 
 Finding matrix_unit(const Facts& facts) {
@@ -165,6 +171,18 @@ const char* to_text(State state) {
       return "wrong";
   }
   return "";
+}
+
+Finding library(const std::string& subject, const std::string& text, bool below,
+                std::initializer_list<const char*> variables) {
+  if (!below) return {subject, State::Good, text};
+  for (const char* name : variables) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    return {subject, State::Wrong, text + ", less than the processor has",
+            std::string("unset ") + name + " (it is " + value + ")"};
+  }
+  return {subject, State::Good, text};
 }
 
 std::vector<Finding> findings(const Facts& facts) {

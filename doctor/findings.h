@@ -2,6 +2,7 @@
 // the facts come from examine.h, or from a test.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -30,9 +31,10 @@ enum class BlasThreads { Unknown, Sequential, Pthreads, OpenMp };
 struct Facts {
   std::string cpu_model = {};
   Processor processor = {};
-  bool amx = false;          // the flag
-  bool amx_palette = false;  // CPUID leaf 0x1D, which some hypervisors hide
-  std::string kernels = {};  // of ours
+  bool amx = false;                // the flag
+  bool amx_palette = false;        // CPUID leaf 0x1D, which some hypervisors hide
+  std::string kernels = {};        // of ours
+  std::string kernels_given = {};  // by the environment
 
   std::string blas_config = {};  // empty: not OpenBLAS
   std::string blas_core = {};
@@ -55,6 +57,11 @@ struct Facts {
 };
 
 std::vector<Finding> findings(const Facts& facts);
+
+// A library that chooses its instructions by itself: wrong if it is `below` the processor, as the
+// one of `variables` that the environment sets tells it to be.
+Finding library(const std::string& subject, const std::string& text, bool below,
+                std::initializer_list<const char*> variables);
 
 // The processor, the BLAS and the threads, and whatever is wrong: for the head of a benchmark.
 std::vector<Finding> short_form(const std::vector<Finding>& all);

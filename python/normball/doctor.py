@@ -33,18 +33,28 @@ def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
+def _kernels(configuration: str) -> str:
+    """The instructions of torch's kernels, which every version names in its text for people, e.g. "AVX2"."""
+    lines = [line.split(": ", 1)[1] for line in configuration.splitlines() if "CPU capability usage: " in line]
+    return lines[0].strip() if lines else "unknown"
+
+
 def _torch() -> Line:
     try:
         import torch
     except ImportError:
         return Line("torch", "note", "not installed: normball.torch needs it, normball does not", "")
-    kernels = torch.backends.cpu.get_cpu_capability() if hasattr(torch.backends, "cpu") else "unknown"
+    kernels = _kernels(torch.__config__.show())
     onednn = "with" if torch.backends.mkldnn.is_available() else "without"
     threads, cores = torch.get_num_threads(), _core.usable_cpus()
     text = f"{torch.__version__}, {onednn} oneDNN, kernels {kernels}, {_count(threads, 'thread')} of its own"
     if threads > cores:  # torch does not ask what its control groups grant
         return Line("torch", "wrong", f"{text}, which steps follow, on {_count(cores, 'core')} to use",
                     f"torch.set_num_threads({cores}), or OMP_NUM_THREADS={cores}")
+    below = kernels in ("DEFAULT", "NO AVX") and _core.core_type_for_this_processor() in ("HASWELL", "ZEN", "SKYLAKEX")
+    if below and os.environ.get("ATEN_CPU_CAPABILITY"):
+        return Line("torch", "wrong", f"{text}; its kernels are less than the processor has",
+                    f"unset ATEN_CPU_CAPABILITY (it is {os.environ['ATEN_CPU_CAPABILITY']})")
     return Line("torch", "good", text, "")
 
 

@@ -74,6 +74,32 @@ TEST(Doctor, PoorKernelsByNameAndByRate) {
   EXPECT_TRUE(mentions(forced.remedy, "unset OPENBLAS_CORETYPE")) << forced.remedy;
 }
 
+TEST(Doctor, KernelsHeldBelowTheProcessor) {
+  const auto found = spoiled([](Facts& facts) { facts.kernels = facts.kernels_given = "generic"; });
+  EXPECT_EQ(found.subject, "processor");
+  EXPECT_TRUE(mentions(found.text, "generic instead of avx512")) << found.text;
+  EXPECT_EQ(found.remedy, "unset NORMBALL_KERNELS (it is generic)");
+  Facts facts = good;
+  facts.kernels_given = "avx512";
+  EXPECT_FALSE(anything_wrong(findings(facts))) << "what it would be anyway";
+  facts.processor = {.avx = true};
+  facts.kernels = "generic";
+  facts.kernels_given.clear();
+  EXPECT_FALSE(anything_wrong(findings(facts))) << "this processor has no more";
+}
+
+TEST(Doctor, LibrariesHeldBelowTheProcessor) {
+  const char* name = "NORMBALL_TEST_LEVEL";
+  ::unsetenv(name);
+  EXPECT_EQ(library("x", "1.0", true, {name}).state, State::Good) << "its own choice";
+  ::setenv(name, "SSE41", 1);
+  const auto found = library("x", "1.0", true, {"NORMBALL_TEST_OTHER", name});
+  EXPECT_EQ(found.state, State::Wrong);
+  EXPECT_EQ(found.remedy, "unset NORMBALL_TEST_LEVEL (it is SSE41)");
+  EXPECT_EQ(library("x", "1.0", false, {name}).state, State::Good);
+  ::unsetenv(name);
+}
+
 TEST(Doctor, ThePthreadBuild) {
   const auto found = spoiled([](Facts& facts) { facts.blas_threads = BlasThreads::Pthreads; });
   EXPECT_EQ(found.subject, "BLAS");

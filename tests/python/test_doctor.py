@@ -97,6 +97,16 @@ def test_doctor_names_threads_of_torch_beyond_the_cores(monkeypatch):
         torch.set_num_threads(before)
 
 
+def test_doctor_names_what_the_environment_holds_down():
+    pytest.importorskip("torch")
+    if _core.core_type_for_this_processor() not in ("HASWELL", "ZEN", "SKYLAKEX"):
+        pytest.skip("this processor has no AVX2 to hold down")
+    held = {"NORMBALL_KERNELS": "generic", "ATEN_CPU_CAPABILITY": "default"}
+    result = run("-m", "normball.doctor", **held)
+    assert result.returncode == 1
+    assert all(f"-> unset {name} (it is {value})" in result.stdout for name, value in held.items()), result.stdout
+
+
 def test_a_reader_that_stops_early():
     reader, writer = os.pipe()
     os.close(reader)

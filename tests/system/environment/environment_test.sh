@@ -35,6 +35,16 @@ code=0; wait $child || code=$?
 # A good machine is left as it is.
 run "$program" doctor --json
 grep -q "OPENBLAS_CORETYPE for itself" "$out" && fail "a good choice was replaced"
+# What the environment keeps below the processor is named, with the variable that does it.
+if grep -qw avx2 /proc/cpuinfo; then
+  run env NORMBALL_KERNELS=generic ONEDNN_MAX_CPU_ISA=SSE41 ATEN_CPU_CAPABILITY=default "$program" doctor
+  [ $code -eq 1 ] || fail "doctor on held-down kernels ended with $code, expected 1"
+  held=(NORMBALL_KERNELS)
+  if grep -q "^[a-z]*  *oneDNN" "$out"; then held+=(ONEDNN_MAX_CPU_ISA ATEN_CPU_CAPABILITY); fi
+  for variable in "${held[@]}"; do
+    grep -q -- "-> unset $variable (it is" "$out" || fail "does not name $variable: $(cat "$out")"
+  done
+fi
 
 # The library cannot start again: one warning, which names the remedy and can be silenced.
 run env LD_PRELOAD="$poor" "$example"
