@@ -2,6 +2,7 @@
 
 #include <map>
 #include <numeric>
+#include <string_view>
 
 #include "testing.h"
 
@@ -14,7 +15,7 @@ ParameterInfo info(std::string name, std::vector<Index> dimensions, Kind kind = 
   return {.name = std::move(name), .dimensions = std::move(dimensions), .kind = kind};
 }
 
-const Route& find(const Routing& routing, const std::string& name) {
+const Route& find(const Routing& routing, std::string_view name) {
   const auto found = std::ranges::find(routing.routes, name, &Route::name);
   EXPECT_NE(found, routing.routes.end()) << name;
   return *found;
