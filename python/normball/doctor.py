@@ -55,6 +55,9 @@ def _torch() -> Line:
     if below and os.environ.get("ATEN_CPU_CAPABILITY"):
         return Line("torch", "wrong", f"{text}; its kernels are less than the processor has",
                     f"unset ATEN_CPU_CAPABILITY (it is {os.environ['ATEN_CPU_CAPABILITY']})")
+    if threads < cores:  # some torches start on fewer threads than there are cores
+        return Line("torch", "note", f"{text}, which steps follow, on {_count(cores, 'core')} to use",
+                    f"torch.set_num_threads({cores}), or OMP_NUM_THREADS={cores}, uses all")
     return Line("torch", "good", text, "")
 
 

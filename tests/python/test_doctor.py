@@ -80,7 +80,7 @@ def test_doctor_names_what_is_wrong():
         assert result.returncode == 1 and "-> unset OPENBLAS_CORETYPE" in result.stdout
 
 
-def test_doctor_names_threads_of_torch_beyond_the_cores(monkeypatch):
+def test_doctor_names_threads_of_torch_that_are_not_the_cores(monkeypatch):
     """As under a control group that grants less than the cores, which torch does not ask."""
     torch = pytest.importorskip("torch")
     before = torch.get_num_threads()
@@ -91,6 +91,9 @@ def test_doctor_names_threads_of_torch_beyond_the_cores(monkeypatch):
         monkeypatch.setattr(doctor._core, "usable_cpus", lambda: 1)
         line = doctor._torch()
         assert line.state == "wrong" and "2 threads of its own, which steps follow, on 1 core to use" in line.text
+        monkeypatch.setattr(doctor._core, "usable_cpus", lambda: 3)
+        assert doctor._torch().state == "note" and "torch.set_num_threads(3)" in doctor._torch().remedy
+        monkeypatch.setattr(doctor._core, "usable_cpus", lambda: 1)
         torch.set_num_threads(1)  # the remedy
         assert "torch.set_num_threads(1)" in line.remedy and doctor._torch().state == "good"
     finally:
