@@ -15,6 +15,7 @@ void add_report_command(CLI::App& app);
 // Where built with LibTorch.
 void add_bench_train_command(CLI::App& bench);
 void add_demo_command(CLI::App& app);
+void add_experiment_command(CLI::App& app);
 void add_sweep_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 void add_eval_command(CLI::App& app);

@@ -38,6 +38,7 @@ int run_command(int argc, char** argv) {
 #ifdef NORMBALL_TRAINER
   normball::cli::add_bench_train_command(*app.get_subcommand("bench"));
   normball::cli::add_demo_command(app);
+  normball::cli::add_experiment_command(app);
   normball::cli::add_sweep_command(app);
   normball::cli::add_train_command(app);
   normball::cli::add_eval_command(app);

@@ -1,10 +1,5 @@
 // `normball sweep`: one configuration at many places along axes and for several seeds.
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -13,13 +8,13 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/side_by_side.h"
+#include "cli/sweep_runs.h"
 #include "cli/table.h"
 #include "normball/base/error.h"
 #include "normball/base/processor.h"
 #include "normball/base/text.h"
 #include "trainer/config/config.h"
 #include "trainer/files/atomic_file.h"
-#include "trainer/run/resume.h"
 #include "trainer/sweep/page.h"
 #include "trainer/sweep/pictures.h"
 #include "trainer/sweep/plan.h"
@@ -67,83 +62,6 @@ Plan plan_of(const Options& options) {
   return plan;
 }
 
-// A sweep's directory, for this process alone. Runs that an ended sweep left behind still hold the
-// second lock, which they inherited, until they have saved their checkpoints.
-class SweepLock {
- public:
-  explicit SweepLock(const fs::path& directory)
-      : own_(open_file(directory / ".sweep.lock", O_CLOEXEC)),
-        runs_(open_file(directory / ".runs.lock", 0)) {
-    if (::flock(own_, LOCK_EX | LOCK_NB) != 0) {
-      throw std::runtime_error(
-          error_message("sweep", directory.string(),
-                        " is used by another sweep; wait for it, or name another with --into"));
-    }
-    if (::flock(runs_, LOCK_EX | LOCK_NB) == 0) return;
-    std::cerr
-        << "normball: waiting for the runs of an interrupted sweep to save their checkpoints\n";
-    while (::flock(runs_, LOCK_EX) != 0 && errno == EINTR) {
-    }
-  }
-  ~SweepLock() {
-    ::close(own_);
-    ::close(runs_);
-  }
-  SweepLock(const SweepLock&) = delete;
-  SweepLock& operator=(const SweepLock&) = delete;
-
- private:
-  static int open_file(const fs::path& path, int flags) {
-    const int file = ::open(path.c_str(), O_RDWR | O_CREAT | flags, 0644);
-    if (file < 0) {
-      throw std::runtime_error(error_message("sweep", path.string(), ": ", std::strerror(errno)));
-    }
-    return file;
-  }
-
-  int own_, runs_;
-};
-
-std::vector<std::string> settings_of(const Cell& cell, const Options& options,
-                                     const fs::path& into) {
-  auto settings = cell.settings;
-  settings.push_back("run.dir=" + into.string());
-  settings.push_back("run.threads=" + std::to_string(options.threads));
-  return settings;
-}
-
-Job job_of(const Plan& plan, const Cell& cell, const Options& options, const fs::path& into) {
-  Job job{.name = cell.name,
-          .command = {"/proc/self/exe", "train", plan.base, "--name", cell.name, "--resume"},
-          .log = into / (cell.name + ".log")};
-  for (const auto& setting : settings_of(cell, options, into)) {
-    job.command.insert(job.command.end(), {"--set", setting});
-  }
-  return job;
-}
-
-// Every configuration is read before anything starts, and must be that of the run already there.
-void check_cells(const Plan& plan, const std::vector<Cell>& cells, const Options& options,
-                 const fs::path& into) {
-  for (const auto& cell : cells) {
-    std::vector<std::string> warnings;
-    trainer::config::Config config;
-    try {
-      config = trainer::config::load_config(plan.base, settings_of(cell, options, into), &warnings);
-    } catch (const std::invalid_argument& error) {
-      throw std::runtime_error(cell.name + ": " + error.what());
-    }
-    const fs::path run = into / cell.name;
-    if (!fs::exists(run / "config.toml")) continue;
-    const auto conflicts =
-        trainer::config::resume_conflicts(trainer::config::stored_config(run), config);
-    if (conflicts.empty()) continue;
-    throw std::runtime_error(
-        error_message("sweep", run.string(), " was run with another configuration (",
-                      conflicts.front(), "); name another directory with --into"));
-  }
-}
-
 // Results that still hold: of cells of this plan, with the same settings, that ended by themselves.
 // Failed ones are tried again, since the reason may be gone.
 std::map<std::string, Result> known_results(const std::vector<Cell>& cells, const fs::path& file) {
@@ -179,7 +97,7 @@ void run_cells(const Plan& plan, const std::vector<Cell>& cells, const Options& 
               << " runs are there already\n";
   }
   std::vector<Job> jobs;
-  for (const auto& cell : to_run) jobs.push_back(job_of(plan, cell, options, into));
+  for (const auto& cell : to_run) jobs.push_back(job_of(plan.base, cell, into, options.threads));
   const int at_once =
       options.jobs > 0 ? options.jobs : std::max(1, usable_cpus() / options.threads);
   RunsProgress progress(to_run.size());
@@ -247,7 +165,7 @@ void sweep_over(const Options& options) {
   const auto cells = sweep::cells_of(plan);
   const fs::path into =
       options.into.empty() ? fs::path("runs") / plan.name : fs::path(options.into);
-  check_cells(plan, cells, options, into);
+  check_cells(plan.base, cells, into, options.threads);
   if (options.dry_run) {
     for (const auto& cell : cells) std::cout << cell.name << '\n';
     std::cout << cells.size() << " runs into " << into.string() << "/\n";

@@ -48,6 +48,9 @@ struct Plan {
 // An error names the file and line. A base that is a path is looked up beside the file.
 Plan read_plan(const std::filesystem::path& file);
 
+// A base that is a path beside the file, with or without .toml; else as it is.
+std::string base_beside(const std::filesystem::path& file, const std::string& base);
+
 // An axis of the command line: "optimizer.lr=0.1,0.2", or the text of an [[axis]] on one line,
 // "key = 'optimizer.lr', log = [0.001, 1], points = 4".
 Axis parse_axis(std::string_view text);

@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kinds = {"last", "tail", "best"};
 
-double value_of(const CurveSummary& curve, std::string_view of) {
-  return of == "tail" ? curve.tail : of == "best" ? curve.best : curve.last;
-}
-
 bool better(double a, double b, bool higher) { return higher ? a > b : a < b; }
 
 std::vector<double> finished(const Point& point) {
@@ -25,20 +21,6 @@ std::vector<double> finished(const Point& point) {
     if (value) values.push_back(*value);
   }
   return values;
-}
-
-// The end of an axis of numbers at which the best lies, where it has more than two.
-std::string border(const Axis& axis, size_t at) {
-  const auto& here = axis.values[at].number;
-  if (!here) return "";
-  int above = 0, below = 0;
-  for (const auto& value : axis.values) {
-    above += value.number && *value.number > *here ? 1 : 0;
-    below += value.number && *value.number < *here ? 1 : 0;
-  }
-  if (above + below < 2 || (above > 0 && below > 0)) return "";
-  return "the best " + axis.name + ", " + axis.values[at].label + ", is the " +
-         (above == 0 ? "largest" : "smallest") + " tried: the true best may lie beyond";
 }
 
 std::string count_of(size_t count, const std::string& noun) {
@@ -131,6 +113,23 @@ Metric metric_of(std::string_view text, std::span<const Result> results) {
   return metric;
 }
 
+double value_of(const CurveSummary& curve, const Metric& metric) {
+  return metric.of == "tail" ? curve.tail : metric.of == "best" ? curve.best : curve.last;
+}
+
+std::string border_remark(const Axis& axis, size_t at) {
+  const auto& here = axis.values[at].number;
+  if (!here) return "";
+  int above = 0, below = 0;
+  for (const auto& value : axis.values) {
+    above += value.number && *value.number > *here ? 1 : 0;
+    below += value.number && *value.number < *here ? 1 : 0;
+  }
+  if (above + below < 2 || (above > 0 && below > 0)) return "";
+  return "the best " + axis.name + ", " + axis.values[at].label + ", is the " +
+         (above == 0 ? "largest" : "smallest") + " tried: the true best may lie beyond";
+}
+
 bool Point::whole() const {
   return std::ranges::all_of(values, [](const auto& value) { return value.has_value(); });
 }
@@ -171,7 +170,7 @@ Summary summarize(const Plan& plan, std::span<const Result> results) {
     if (result.status == Status::Failed) ++point.failed;
     const auto curve = result.curves.find(summary.metric.curve);
     if (result.status == Status::Finished && curve != result.curves.end()) {
-      value = value_of(curve->second, summary.metric.of);
+      value = value_of(curve->second, summary.metric);
     }
   }
 
@@ -185,7 +184,7 @@ Summary summarize(const Plan& plan, std::span<const Result> results) {
   if (summary.best) {
     const auto& best = summary.points[*summary.best];
     for (size_t i = 0; i < plan.axes.size(); ++i) {
-      if (const auto text = border(plan.axes[i], best.at[i]); !text.empty())
+      if (const auto text = border_remark(plan.axes[i], best.at[i]); !text.empty())
         summary.remarks.push_back(text);
     }
     if (const auto text = overlap(plan, summary); !text.empty()) summary.remarks.push_back(text);

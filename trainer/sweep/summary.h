@@ -42,6 +42,11 @@ struct Summary {
 };
 Summary summarize(const Plan& plan, std::span<const Result> results);
 
+double value_of(const CurveSummary& curve, const Metric& metric);
+
+// That the best lies at the end of an axis of more than two numbers; empty where it does not.
+std::string border_remark(const Axis& axis, size_t at);
+
 std::string label_of(const Plan& plan, const Point& point);  // "lr 0.1, rho 3"
 
 }  // namespace normball::trainer::sweep

@@ -1,0 +1,88 @@
+#include "cli/sweep_runs.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+
+#include "normball/base/error.h"
+#include "trainer/config/config.h"
+#include "trainer/run/resume.h"
+
+namespace normball::cli {
+namespace fs = std::filesystem;
+namespace {
+
+using trainer::sweep::Cell;
+
+int open_file(const fs::path& path, int flags) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | flags, 0644);
+  if (file < 0) {
+    throw std::runtime_error(error_message("sweep", path.string(), ": ", std::strerror(errno)));
+  }
+  return file;
+}
+
+std::vector<std::string> settings_of(const Cell& cell, const fs::path& into, int threads) {
+  auto settings = cell.settings;
+  settings.push_back("run.dir=" + into.string());
+  settings.push_back("run.threads=" + std::to_string(threads));
+  return settings;
+}
+
+}  // namespace
+
+SweepLock::SweepLock(const fs::path& directory)
+    : own_(open_file(directory / ".sweep.lock", O_CLOEXEC)),
+      runs_(open_file(directory / ".runs.lock", 0)) {
+  if (::flock(own_, LOCK_EX | LOCK_NB) != 0) {
+    throw std::runtime_error(
+        error_message("sweep", directory.string(),
+                      " is used by another sweep; wait for it, or name another with --into"));
+  }
+  if (::flock(runs_, LOCK_EX | LOCK_NB) == 0) return;
+  std::cerr << "normball: waiting for the runs of an interrupted sweep to save their checkpoints\n";
+  while (::flock(runs_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+SweepLock::~SweepLock() {
+  ::close(own_);
+  ::close(runs_);
+}
+
+Job job_of(const std::string& base, const Cell& cell, const fs::path& into, int threads) {
+  Job job{.name = cell.name,
+          .command = {"/proc/self/exe", "train", base, "--name", cell.name, "--resume"},
+          .log = into / (cell.name + ".log")};
+  for (const auto& setting : settings_of(cell, into, threads)) {
+    job.command.insert(job.command.end(), {"--set", setting});
+  }
+  return job;
+}
+
+void check_cells(const std::string& base, const std::vector<Cell>& cells, const fs::path& into,
+                 int threads) {
+  for (const auto& cell : cells) {
+    std::vector<std::string> warnings;
+    trainer::config::Config config;
+    try {
+      config = trainer::config::load_config(base, settings_of(cell, into, threads), &warnings);
+    } catch (const std::invalid_argument& error) {
+      throw std::runtime_error(cell.name + ": " + error.what());
+    }
+    const fs::path run = into / cell.name;
+    if (!fs::exists(run / "config.toml")) continue;
+    const auto conflicts =
+        trainer::config::resume_conflicts(trainer::config::stored_config(run), config);
+    if (conflicts.empty()) continue;
+    throw std::runtime_error(
+        error_message("sweep", run.string(), " was run with another configuration (",
+                      conflicts.front(), "); name another directory with --into"));
+  }
+}
+
+}  // namespace normball::cli

@@ -1,0 +1,35 @@
+// The runs of sweeps and experiments: their directory, their commands, what must be true before
+// they start.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/side_by_side.h"
+#include "trainer/sweep/plan.h"
+
+namespace normball::cli {
+
+// A sweep's directory, for this process alone. Runs that an ended sweep left behind still hold the
+// second lock, which they inherited, until they have saved their checkpoints.
+class SweepLock {
+ public:
+  explicit SweepLock(const std::filesystem::path& directory);
+  ~SweepLock();
+  SweepLock(const SweepLock&) = delete;
+  SweepLock& operator=(const SweepLock&) = delete;
+
+ private:
+  int own_, runs_;
+};
+
+// `normball train` for the cell, into a directory of its name in `into`.
+Job job_of(const std::string& base, const trainer::sweep::Cell& cell,
+           const std::filesystem::path& into, int threads);
+
+// Every configuration is read before anything starts, and must be that of the run already there.
+void check_cells(const std::string& base, const std::vector<trainer::sweep::Cell>& cells,
+                 const std::filesystem::path& into, int threads);
+
+}  // namespace normball::cli

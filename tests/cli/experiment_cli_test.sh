@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# `normball experiment` as a user has it: experiment_cli_test.sh NORMBALL WORK_DIRECTORY SOURCE_DIRECTORY
+set -euo pipefail
+normball=$(realpath "$1")
+scripts=$(realpath "$(dirname "$0")")
+source=$(realpath "$3")
+rm -rf "$2"
+mkdir -p "$2"
+cd "$2"
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+contains() { # FILE TEXT
+  grep -qF -- "$2" "$1" || fail "$1 lacks '$2': $(cat "$1")"
+}
+
+# Those of the project: listed, and each configuration is one, without any data being there.
+"$normball" experiment list >list.txt
+for folder in "$source"/experiments/*/; do
+  contains list.txt "$(basename "$folder")"
+  "$normball" experiment run "$(basename "$folder")" --dry-run >out.txt
+  "$normball" experiment run "$(basename "$folder")" --quick --dry-run >out.txt
+  contains out.txt "0 runs to tune"
+done
+
+# One of our own, of which seconds are enough.
+export NORMBALL_EXPERIMENTS=$PWD/experiments
+mkdir -p experiments/lr
+cp "$scripts/tiny_gpt.toml" experiments/
+yes 'The quick brown fox jumps over the lazy dog.' | head -c 20000 >text.txt || true
+cat >experiments/lr/experiment.toml <<'T'
+title = "A step that is not 0 is better"
+question = "Is it?"
+statement = "Ours."
+measured = "The last validation loss."
+base = "tiny_gpt"
+set = ["run.steps=6", "run.eval_every=3", "run.log_every=1", "run.checkpoint_every=2"]
+metric = "val_loss"
+tuning_seeds = [9]
+seeds = [1, 2, 3, 4, 5]
+[quick]
+seeds = [1, 2]
+[[arm]]
+name = "moves"
+set = ["optimizer.method=unconstrained_scion"]
+axis = [{ key = "optimizer.lr", values = [1e-8, 0.02, 1e3] }]
+quick = ["optimizer.lr=0.02"]
+[[arm]]
+name = "stays"
+set = ["optimizer.method=unconstrained_scion"]
+axis = [{ key = "optimizer.lr", values = [{ label = "a", set = ["optimizer.lr=1e-9"] }, { label = "b", set = ["optimizer.lr=2e-9"] }, { label = "c", set = ["optimizer.lr=3e-9"] }] }]
+quick = ["optimizer.lr=1e-9"]
+[[claim]]
+text = "Moving is better"
+kind = "better"
+a = "moves"
+b = "stays"
+margin = 0.01
+T
+"$normball" experiment list >out.txt
+contains out.txt "not decided here"
+"$normball" experiment report lr >out.txt
+contains out.txt "There are no runs yet"
+
+"$normball" experiment run lr --quick >out.txt 2>/dev/null
+contains out.txt "a quick run decides nothing"
+contains out.txt "moves better than stays by"
+[ -s runs/experiments/lr-quick/experiment.html ] || fail "no page of the quick runs"
+[ ! -e experiments/lr/results.jsonl ] || fail "a quick run was recorded"
+
+# Killed at some moments, it ends with the verdict of one that was not.
+for pause in 0.3 0.9 1.5; do
+  "$normball" experiment run lr --record >/dev/null 2>&1 &
+  sleep "$pause"
+  kill -9 $! 2>/dev/null || true
+  wait $! 2>/dev/null || true
+done
+"$normball" experiment run lr --record >out.txt 2>err.txt
+contains out.txt "lr: holds here"
+contains out.txt "lr 0.02"
+[ "$(wc -l <experiments/lr/results.jsonl)" -eq 16 ] || fail "not 16 results: 3 + 5 for each arm"
+contains experiments/lr/verdict.txt "Moving is better: holds here; moves better than stays by"
+for file in experiment.html curves.svg dual-norm.svg tuning-moves-over-lr.svg; do
+  [ -s "runs/experiments/lr/$file" ] || fail "no $file"
+done
+"$normball" experiment run lr --into whole >whole.txt 2>/dev/null
+diff <(grep -F 'Moving is better' out.txt) <(grep -F 'Moving is better' whole.txt) || fail "another verdict"
+
+# Recorded results are enough for the verdict, and nothing of them is run again.
+rm -rf runs
+"$normball" experiment list >out.txt
+contains out.txt "holds here"
+"$normball" experiment report lr >out.txt
+contains out.txt "From the results that the folder of the experiment has"
+contains out.txt "lr: holds here"
+"$normball" experiment run lr --record >out.txt 2>err.txt
+contains err.txt "6 of 6 runs are there already"
+contains err.txt "10 of 10 runs are there already"
+[ ! -e runs/experiments/lr/moves ] || fail "a recorded run was run again"
+
+wrong() { # CODE TEXT ARGUMENTS...
+  local code=0 expected=$1 text=$2
+  shift 2
+  "$normball" experiment "$@" >out.txt 2>err.txt || code=$?
+  [ "$code" -eq "$expected" ] || fail "exit code $code, not $expected, of: experiment $*: $(cat err.txt)"
+  contains err.txt "$text"
+}
+wrong 1 "did you mean 'lr'" run lrr
+wrong 2 "--record" run lr --record --quick
+wrong 2 "--record" run lr --record --set run.steps=3
+wrong 1 "unknown key" run lr --quick --set optimizer.lrr=1
+echo "experiment_cli_test: passed"

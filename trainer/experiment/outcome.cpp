@@ -1,0 +1,143 @@
+#include "trainer/experiment/outcome.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "normball/base/error.h"
+#include "normball/base/text.h"
+#include "trainer/files/atomic_file.h"
+#include "trainer/files/file_system.h"
+#include "trainer/run/metrics.h"
+
+namespace normball::trainer::experiment {
+namespace fs = std::filesystem;
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uintmax_t max_file = 256 << 20;
+constexpr int stretches = 20;
+constexpr std::array<std::string_view, 2> evaluated = {"val_loss", "val_accuracy"};
+constexpr std::array<std::string_view, 3> trained = {"loss", "dual_norm", "gap"};
+
+double rounded(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return std::strtod(text, nullptr);
+}
+
+Curve rounded(Curve curve) {
+  for (auto& [step, value] : curve) value = rounded(value);
+  return curve;
+}
+
+// Only finite values; a run that has others diverged, and decides nothing.
+Curve curve_of(const std::vector<run::MetricsLine>& lines, std::string_view name) {
+  Curve curve;
+  for (const auto& line : lines) {
+    const auto value = line.number(name);
+    if (value && std::isfinite(*value)) curve.emplace_back(line.step, *value);
+  }
+  return curve;
+}
+
+Json to_json(const Outcome& outcome) {
+  Json json = {{"arm", outcome.arm}};
+  json.update(Json::parse(sweep::to_json(outcome.result)));
+  for (const auto& [name, curve] : outcome.curves) {
+    Json steps = Json::array(), values = Json::array();
+    for (const auto& [step, value] : curve) {
+      steps.push_back(step);
+      values.push_back(value);
+    }
+    json["over_steps"][name] = {{"step", steps}, {"value", values}};
+  }
+  return json;
+}
+
+Outcome parse_outcome(const std::string& line, const std::string& where) {
+  Outcome outcome{.arm = "", .result = sweep::parse_result(line, where)};
+  try {
+    const Json json = Json::parse(line);
+    outcome.arm = json.at("arm");
+    if (!json.contains("over_steps")) return outcome;
+    for (const auto& [name, curve] : json["over_steps"].items()) {
+      const auto& steps = curve.at("step");
+      const auto& values = curve.at("value");
+      if (steps.size() != values.size()) throw_invalid(where, name, " has not as many values");
+      auto& points = outcome.curves[name];
+      for (size_t i = 0; i < steps.size(); ++i) points.emplace_back(steps[i], values[i]);
+    }
+    return outcome;
+  } catch (const Json::exception& error) {
+    throw_invalid(where, "is not a result of an experiment: ", error.what());
+  }
+}
+
+}  // namespace
+
+Curve stretch_means(const Curve& curve, int count) {
+  if (curve.empty()) return {};
+  const auto last = curve.back().first;
+  Curve result;
+  size_t next = 0;
+  for (int i = 1; i <= count; ++i) {
+    const auto end = last * i / count;
+    double sum = 0;
+    int points = 0;
+    for (; next < curve.size() && curve[next].first <= end; ++next) {
+      sum += curve[next].second;
+      ++points;
+    }
+    if (points > 0) result.emplace_back(end, sum / points);
+  }
+  return result;
+}
+
+Outcome outcome_of(const std::string& arm, const sweep::Plan& plan, const sweep::Cell& cell,
+                   const fs::path& run, const std::string& failure) {
+  Outcome outcome{.arm = arm, .result = sweep::result_of(plan, cell, run, failure)};
+  if (outcome.result.status != sweep::Status::Finished) return outcome;
+  const auto lines = run::read_metrics(run / "metrics.jsonl").lines;
+  const auto add = [&](std::string_view name, Curve curve) {
+    if (!curve.empty()) outcome.curves[std::string(name)] = rounded(std::move(curve));
+  };
+  for (const auto name : evaluated) add(name, curve_of(lines, name));
+  for (const auto name : trained) add(name, stretch_means(curve_of(lines, name), stretches));
+  return outcome;
+}
+
+std::vector<Outcome> read_outcomes(const fs::path& file) {
+  if (!fs::exists(file)) return {};
+  std::istringstream text(files::read_small_file(file, max_file));
+  std::vector<Outcome> outcomes;
+  int number = 0;
+  for (std::string line; std::getline(text, line);) {
+    ++number;
+    if (!line.empty())
+      outcomes.push_back(parse_outcome(line, file.string() + ":" + std::to_string(number)));
+  }
+  return outcomes;
+}
+
+void write_outcomes(const fs::path& file, std::span<const Outcome> outcomes) {
+  std::string text;
+  for (const auto& outcome : outcomes) {
+    text += to_json(outcome).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+  files::write_file_atomically(files::FileSystem::real(), file, text);
+}
+
+const Outcome* find_outcome(std::span<const Outcome> outcomes, const std::string& arm,
+                            const sweep::Cell& cell) {
+  const auto found = std::ranges::find_if(outcomes, [&](const Outcome& outcome) {
+    return outcome.arm == arm && outcome.result.cell == cell.name &&
+           outcome.result.settings == cell.settings;
+  });
+  return found == outcomes.end() ? nullptr : &*found;
+}
+
+}  // namespace normball::trainer::experiment
