@@ -75,8 +75,12 @@ sed -i 's/values = \[0.02, 0.1\]/values = [0.02, 0.05, 0.1]/' lr.toml
 contains err.txt "8 of 12 runs are there already"
 contains out.txt "budget: 12 runs"
 
-# Killed at any moment and started again, it ends with the same results.
-for pause in 0.1 0.6 1.1 1.6; do
+# Killed at 20 random moments and started again, it ends with the same results.
+seed=${SEED:-$RANDOM}
+echo "SEED=$seed"
+RANDOM=$seed
+for _ in $(seq 20); do
+  pause=$(printf '0.%03d' $((RANDOM % 1000)))
   "$normball" sweep lr.toml --into killed >/dev/null 2>&1 &
   sleep "$pause"
   kill -9 $! 2>/dev/null || true

@@ -45,6 +45,7 @@ Arm read_arm(TableReader& reader, const Experiment& here) {
   }
   arm.settings = reader.settings("set");
   for (auto& axis : reader.tables("axis")) arm.axes.push_back(sweep::read_axis(axis));
+  arm.tuned_with = reader.settings("tuned_with");
   arm.quick = reader.settings("quick");
   reader.require_all_taken();
   return arm;
@@ -195,7 +196,7 @@ fs::path find_experiment(std::string_view name) {
 sweep::Plan tuning_plan(const Experiment& experiment, const Arm& arm) {
   return {.name = arm.name,
           .base = experiment.base,
-          .settings = joined(experiment.settings, arm.settings),
+          .settings = joined(joined(experiment.settings, arm.settings), arm.tuned_with),
           .axes = arm.axes,
           .seeds = experiment.tuning_seeds,
           .metric = experiment.metric};
@@ -204,6 +205,7 @@ sweep::Plan tuning_plan(const Experiment& experiment, const Arm& arm) {
 sweep::Plan deciding_plan(const Experiment& experiment, const Arm& arm,
                           const std::vector<size_t>& at) {
   auto plan = tuning_plan(experiment, arm);
+  plan.settings = joined(experiment.settings, arm.settings);
   plan.seeds = experiment.deciding_seeds;
   for (size_t i = 0; i < plan.axes.size(); ++i) {
     plan.axes[i].values = {arm.axes[i].values.at(at.at(i))};
@@ -221,6 +223,7 @@ Experiment quick_version(const Experiment& experiment) {
   for (auto& arm : quick.arms) {
     arm.owner = quick.name;
     arm.axes = {};
+    arm.tuned_with = {};
     arm.settings = joined(arm.settings, arm.quick);
   }
   return quick;

@@ -19,7 +19,8 @@ struct Arm {
   std::string owner;  // the experiment whose runs these are: mostly this one
   std::vector<std::string> settings;
   std::vector<sweep::Axis> axes;
-  std::vector<std::string> quick = {};  // stand for the tuning in a quick run
+  std::vector<std::string> tuned_with = {};  // only while tuning: a smaller model, for example
+  std::vector<std::string> quick = {};       // stand for the tuning in a quick run
 
   size_t tuning_points() const;
 };
@@ -60,6 +61,7 @@ constexpr size_t least_seeds = 5;  // that decide
 //   name = "scion"
 //   set = ["optimizer.method=unconstrained_scion"]
 //   axis = [{ key = "optimizer.lr", values = [0.1, 0.2, 0.4] }]
+//   tuned_with = ["model.width=32"]  # settings of the tuning runs alone
 //   quick = ["optimizer.lr=0.2"]     # instead of tuning
 //   [[arm]]
 //   name = "clipped"

@@ -1,5 +1,7 @@
 #include "trainer/experiment/page.h"
 
+#include <algorithm>
+
 #include "normball/base/text.h"
 #include "page/page.h"
 
@@ -51,6 +53,13 @@ std::string seeds_text(std::span<const std::int64_t> seeds) {
   std::string text;
   for (const auto seed : seeds) text += (text.empty() ? "" : ", ") + std::to_string(seed);
   return text.empty() ? "none" : text;
+}
+
+// A bar would end the cell.
+std::string in_table(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
+  return escaped;
 }
 
 }  // namespace
@@ -112,18 +121,31 @@ std::string page_of(const Experiment& experiment, const Decision& decision,
 }
 
 std::string markdown_row(const Experiment& experiment, const Decision& decision) {
-  std::string effects, reasons;
+  std::vector<std::string> said;
+  const auto say = [&](const std::string& text) {
+    if (!text.empty() && std::ranges::find(said, text) == said.end()) said.push_back(text);
+  };
   for (size_t i = 0; i < experiment.claims.size(); ++i) {
-    const auto& finding = decision.findings[i];
-    const auto effect = effect_text(experiment.claims[i], decision.metric, finding);
-    if (!effect.empty()) effects += (effects.empty() ? "" : "; ") + effect;
-    if (!finding.reason.empty() && reasons.find(finding.reason) == std::string::npos) {
-      reasons += (reasons.empty() ? "" : "; ") + finding.reason;
+    say(effect_text(experiment.claims[i], decision.metric, decision.findings[i]));
+  }
+  if (decision.runs == 0) {
+    say("not run yet");
+  } else {
+    bool objected = false;
+    for (const auto& arm : experiment.arms) {
+      for (const auto& objection : decision.arms.at(arm.name).objections) {
+        say(objection);
+        objected = true;
+      }
+    }
+    for (const auto& finding : decision.findings) {
+      if (!objected) say(finding.reason);
     }
   }
-  if (!reasons.empty()) effects += (effects.empty() ? "" : ". ") + ("Not decided: " + reasons);
-  return "| `" + experiment.name + "` | " + experiment.title + " | **" +
-         std::string(to_text(decision.answer)) + "** | " + effects + " | " +
+  std::string details;
+  for (const auto& text : said) details += (details.empty() ? "" : "; ") + text;
+  return "| `" + experiment.name + "` | " + in_table(experiment.title) + " | **" +
+         std::string(to_text(decision.answer)) + "** | " + in_table(details) + " | " +
          std::to_string(decision.runs) + " runs, " + hours_text(decision.hours) + " h |";
 }
 

@@ -194,6 +194,17 @@ TEST(Decision, AnArmOfAnotherExperimentBringsItsRuns) {
   EXPECT_EQ(decide(experiment, outcomes).answer, Answer::Holds);
 }
 
+TEST(Decision, SettingsOfTheTuningAloneDoNotReachTheRunsThatDecide) {
+  const Folder folder(replaced(text, "quick = [", "tuned_with = [\"train.batch=7\"]\nquick = ["));
+  const auto experiment = folder.read();
+  const auto& arm = experiment.arm("a");
+  EXPECT_EQ(sweep::cells_of(tuning_plan(experiment, arm))[0].settings,
+            (std::vector<std::string>{"train.batch=7", "optimizer.lr=0.1", "run.seed=100"}));
+  EXPECT_EQ(sweep::cells_of(deciding_plan(experiment, arm, {2}))[0].settings,
+            (std::vector<std::string>{"optimizer.lr=0.4", "run.seed=0"}));
+  EXPECT_EQ(decide(experiment, all_runs(experiment, inside)).answer, Answer::Holds);
+}
+
 TEST(Decision, HasAPageAndPictures) {
   const Folder folder;
   const auto experiment = folder.read();
