@@ -46,7 +46,7 @@ struct Task {
 Experiment experiment_of(const Options& options) {
   auto asked = experiment::read_experiment(experiment::find_experiment(options.name));
   if (options.quick) asked = experiment::quick_version(asked);
-  asked.settings.insert(asked.settings.end(), options.settings.begin(), options.settings.end());
+  asked.settings = experiment::overridden(asked.settings, options.settings);
   return asked;
 }
 

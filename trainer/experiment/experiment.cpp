@@ -20,12 +20,6 @@ using config::wrong;
 constexpr std::uintmax_t max_file = 1 << 20;
 constexpr const char* file_name = "experiment.toml";
 
-std::vector<std::string> joined(std::vector<std::string> first,
-                                const std::vector<std::string>& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
-
 // An arm of another experiment keeps all that made its runs.
 Arm borrowed(const Experiment& here, const std::string& name, const std::string& of,
              const std::string& where) {
@@ -100,6 +94,16 @@ void require_fair(const Experiment& here, const std::string& where) {
 }
 
 }  // namespace
+
+std::vector<std::string> overridden(std::vector<std::string> settings,
+                                    const std::vector<std::string>& by) {
+  const auto key = [](const std::string& setting) { return setting.substr(0, setting.find('=')); };
+  for (const auto& setting : by) {
+    std::erase_if(settings, [&](const std::string& old) { return key(old) == key(setting); });
+    settings.push_back(setting);
+  }
+  return settings;
+}
 
 size_t Arm::tuning_points() const {
   size_t points = 1;
@@ -196,7 +200,7 @@ fs::path find_experiment(std::string_view name) {
 sweep::Plan tuning_plan(const Experiment& experiment, const Arm& arm) {
   return {.name = arm.name,
           .base = experiment.base,
-          .settings = joined(joined(experiment.settings, arm.settings), arm.tuned_with),
+          .settings = overridden(overridden(experiment.settings, arm.settings), arm.tuned_with),
           .axes = arm.axes,
           .seeds = experiment.tuning_seeds,
           .metric = experiment.metric};
@@ -205,7 +209,7 @@ sweep::Plan tuning_plan(const Experiment& experiment, const Arm& arm) {
 sweep::Plan deciding_plan(const Experiment& experiment, const Arm& arm,
                           const std::vector<size_t>& at) {
   auto plan = tuning_plan(experiment, arm);
-  plan.settings = joined(experiment.settings, arm.settings);
+  plan.settings = overridden(experiment.settings, arm.settings);
   plan.seeds = experiment.deciding_seeds;
   for (size_t i = 0; i < plan.axes.size(); ++i) {
     plan.axes[i].values = {arm.axes[i].values.at(at.at(i))};
@@ -219,12 +223,12 @@ Experiment quick_version(const Experiment& experiment) {
   quick.name += "-quick";
   quick.tuning_seeds = {};
   quick.deciding_seeds = experiment.quick_seeds;
-  quick.settings = joined(experiment.settings, experiment.quick_settings);
+  quick.settings = overridden(experiment.settings, experiment.quick_settings);
   for (auto& arm : quick.arms) {
     arm.owner = quick.name;
     arm.axes = {};
     arm.tuned_with = {};
-    arm.settings = joined(arm.settings, arm.quick);
+    arm.settings = overridden(arm.settings, arm.quick);
   }
   return quick;
 }

@@ -42,6 +42,10 @@ struct Experiment {
   const Arm& arm(std::string_view name) const;
 };
 
+// Both; of a key that both have, the second's.
+std::vector<std::string> overridden(std::vector<std::string> settings,
+                                    const std::vector<std::string>& by);
+
 constexpr size_t least_seeds = 5;  // that decide
 
 // Reads FOLDER/experiment.toml:

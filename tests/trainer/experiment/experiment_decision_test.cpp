@@ -205,6 +205,13 @@ TEST(Decision, SettingsOfTheTuningAloneDoNotReachTheRunsThatDecide) {
   EXPECT_EQ(decide(experiment, all_runs(experiment, inside)).answer, Answer::Holds);
 }
 
+TEST(Settings, OfAKeyThatBothHaveTheSecondCounts) {
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(overridden({"a.b=1", "a.bc=2"}, {"a.b=3", "d.e=4"}),
+            (Texts{"a.bc=2", "a.b=3", "d.e=4"}));
+  EXPECT_EQ(overridden({}, {}), Texts());
+}
+
 TEST(Decision, HasAPageAndPictures) {
   const Folder folder;
   const auto experiment = folder.read();
