@@ -121,8 +121,8 @@ void note_about(const TokenDataset& data, const std::string& path) {
   };
   if (!std::filesystem::is_directory(path, ignored) && named("val") > 0 && named("train") > 0) {
     std::cout << "note: " << named("val")
-              << " of the files are named *val* and count as training here; the directory's name "
-                 "tells the two parts apart\n";
+              << " of the files are named *val*: as data.path they would all be trained on; the "
+                 "directory's name tells the two parts apart\n";
   }
 }
 
@@ -148,9 +148,14 @@ void run_verify(const Options& options) {
     case DatasetKind::Shards:
     case DatasetKind::Text: {
       const TokenDataset data = load_tokens(options.path, kind, options.view);
-      std::cout << options.path << ": right: " << data.kind << " with " << data.train.size()
-                << " training and " << data.validation.size() << " validation tokens below "
-                << data.vocabulary << '\n';
+      std::cout << options.path << ": right: " << data.kind << " with ";
+      if (has_parts(options.path, kind)) {
+        std::cout << data.train.size() << " training and " << data.validation.size()
+                  << " validation tokens";
+      } else {
+        std::cout << counted(data.train.size(), "token");
+      }
+      std::cout << " below " << data.vocabulary << '\n';
       if (kind == DatasetKind::Shards) note_about(data, options.path);
       break;
     }

@@ -2,6 +2,7 @@
 #include "cli/data_show.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 
@@ -88,7 +89,7 @@ void show_idx(const std::string& path) {
 }
 
 // How many different tokens there are, and which is the most frequent.
-void print_frequencies(const TokenDataset& dataset) {
+void print_frequencies(const TokenDataset& dataset, bool parts) {
   std::vector<std::int64_t> counts(static_cast<size_t>(dataset.vocabulary));
   std::vector<std::int64_t> block(1 << 16);
   for (std::int64_t i = 0; i < dataset.train.size();) {
@@ -100,8 +101,8 @@ void print_frequencies(const TokenDataset& dataset) {
   }
   const auto different = std::ranges::count_if(counts, [](auto n) { return n > 0; });
   const auto most = std::ranges::max_element(counts);
-  std::cout << "  " << different << " different tokens in the training part; the most frequent, "
-            << most - counts.begin();
+  std::cout << "  " << different << " different tokens" << (parts ? " in the training part" : "")
+            << "; the most frequent, " << most - counts.begin();
   if (dataset.tokenizer) {
     const auto token = static_cast<Token>(most - counts.begin());
     std::cout << " '" << printable(dataset.tokenizer->decode({&token, 1})) << "'";
@@ -112,15 +113,19 @@ void print_frequencies(const TokenDataset& dataset) {
             << " of them\n";
 }
 
-void show_tokens(const TokenDataset& dataset, const std::string& path) {
+void show_tokens(const TokenDataset& dataset, const std::string& path, bool parts) {
   std::cout << dataset.kind << " in " << path << "\n\n";
-  std::cout << "  files        " << dataset.files.size() << '\n'
-            << "  training     " << dataset.train.size() << " tokens\n"
-            << "  validation   " << dataset.validation.size() << " tokens\n"
-            << "  vocabulary   " << dataset.vocabulary << '\n'
+  std::cout << "  files        " << dataset.files.size() << '\n';
+  if (parts) {
+    std::cout << "  training     " << dataset.train.size() << " tokens\n"
+              << "  validation   " << dataset.validation.size() << " tokens\n";
+  } else {
+    std::cout << "  tokens       " << dataset.train.size() << '\n';
+  }
+  std::cout << "  vocabulary   " << dataset.vocabulary << '\n'
             << "  tokenizer    " << (dataset.tokenizer ? dataset.tokenizer->name() : "unknown")
             << "\n\n";
-  print_frequencies(dataset);
+  print_frequencies(dataset, parts);
   std::vector<std::int64_t> first(
       static_cast<size_t>(std::min(excerpt_tokens, dataset.train.size())));
   dataset.train.read(0, first);
@@ -163,6 +168,11 @@ TokenDataset load_tokens(const std::string& path, DatasetKind kind, const TokenV
   return dataset;
 }
 
+bool has_parts(const std::string& path, DatasetKind kind) {
+  std::error_code ignored;
+  return kind == DatasetKind::Text || std::filesystem::is_directory(path, ignored);
+}
+
 void show_data(const std::string& path, const TokenView& view) {
   switch (const DatasetKind kind = dataset_kind(path)) {
     case DatasetKind::Images:
@@ -173,7 +183,7 @@ void show_data(const std::string& path, const TokenView& view) {
       return show_bpe(path);
     case DatasetKind::Shards:
     case DatasetKind::Text:
-      return show_tokens(load_tokens(path, kind, view), path);
+      return show_tokens(load_tokens(path, kind, view), path, has_parts(path, kind));
   }
 }
 

@@ -20,6 +20,10 @@ struct TokenView {
 trainer::data::TokenDataset load_tokens(const std::string& path, trainer::data::DatasetKind kind,
                                         const TokenView& view);
 
+// A directory and a text have a part for training and one for validation; shards that are named one
+// by one or by a pattern are just tokens.
+bool has_parts(const std::string& path, trainer::data::DatasetKind kind);
+
 void show_data(const std::string& path, const TokenView& view);
 
 }  // namespace normball::cli

@@ -74,6 +74,7 @@ void print_results(const std::vector<trainer::report::RunData>& runs) {
     table.add(std::move(row));
   }
   table.print(std::cout);
+  std::cout << "2nd half: of a run's evaluations, not of its steps\n";
   for (const auto& data : runs) {
     for (const auto& remark : data.remarks) {
       std::cout << "  " << data.name << ": " << remark << '\n';
@@ -81,17 +82,36 @@ void print_results(const std::vector<trainer::report::RunData>& runs) {
   }
 }
 
+// What a pattern such as runs/* brings along besides runs, in one sentence.
+std::string not_runs(const std::vector<std::string>& names) {
+  constexpr size_t shown = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(shown, names.size()); ++i) {
+    text += (text.empty() ? "" : ", ") + names[i];
+  }
+  if (names.size() > shown) text += " and " + std::to_string(names.size() - shown) + " more";
+  return error_message("report", text, names.size() == 1 ? " has" : " have",
+                       " no metrics.jsonl; name a run's directory, e.g. runs/first");
+}
+
 // Those that can be read; of the others, the reasons.
 std::vector<trainer::report::RunData> read_runs(const std::vector<std::string>& directories,
                                                 std::vector<std::string>& reasons) {
   std::vector<trainer::report::RunData> runs;
+  std::vector<std::string> others;
   for (const auto& directory : directories) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(std::filesystem::path(directory) / "metrics.jsonl", ignored)) {
+      others.push_back(directory);
+      continue;
+    }
     try {
       runs.push_back(trainer::report::read_run(directory));
     } catch (const std::exception& error) {
       reasons.emplace_back(error.what());
     }
   }
+  if (!others.empty()) reasons.push_back(not_runs(others));
   trainer::report::tell_apart(runs);
   return runs;
 }

@@ -15,6 +15,7 @@
 #include <map>
 #include <sstream>
 
+#include "cli/table.h"
 #include "normball/base/error.h"
 #include "trainer/runtime/progress.h"
 #include "trainer/runtime/terminal.h"
@@ -109,7 +110,8 @@ void RunsProgress::ended(bool well) {
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
   const double left =
       spent.count() / static_cast<double>(ended_) * static_cast<double>(runs_ - ended_);
-  std::string text = std::to_string(ended_) + " of " + std::to_string(runs_) + " runs, ";
+  std::string text =
+      std::to_string(ended_) + " of " + counted(static_cast<std::int64_t>(runs_), "run") + ", ";
   if (bad_ > 0) text.append(std::to_string(bad_)).append(" of them failed or diverged, ");
   text.append(trainer::runtime::duration_text(left)).append(" left");
   if (!terminal_) {

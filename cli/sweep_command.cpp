@@ -93,8 +93,9 @@ void run_cells(const Plan& plan, const std::vector<Cell>& cells, const Options& 
       to_run.push_back(cell);
   }
   if (to_run.size() < cells.size()) {
-    std::cerr << cells.size() - to_run.size() << " of " << cells.size()
-              << " runs are there already\n";
+    const auto there = cells.size() - to_run.size();
+    std::cerr << there << " of " << counted(ssize(cells), "run") << (there == 1 ? " is" : " are")
+              << " there already\n";
   }
   std::vector<Job> jobs;
   for (const auto& cell : to_run) jobs.push_back(job_of(plan.base, cell, into, options.threads));
@@ -168,14 +169,15 @@ void sweep_over(const Options& options) {
   check_cells(plan.base, cells, into, options.threads);
   if (options.dry_run) {
     for (const auto& cell : cells) std::cout << cell.name << '\n';
-    std::cout << cells.size() << " runs into " << into.string() << "/\n";
+    std::cout << counted(ssize(cells), "run") << " into " << into.string() << "/\n";
     return;
   }
   trainer::files::make_directories(trainer::files::FileSystem::real(), into);
   const SweepLock lock(into);
   auto results = known_results(cells, into / "results.jsonl");
   if (!options.report_only) {
-    std::cout << plan.base << ": " << cells.size() << " runs into " << into.string() << "/\n"
+    std::cout << plan.base << ": " << counted(ssize(cells), "run") << " into " << into.string()
+              << "/\n"
               << std::flush;
     run_cells(plan, cells, options, into, results);
   }
@@ -187,8 +189,8 @@ void sweep_over(const Options& options) {
   report(plan, ordered, into);
   const auto failed = std::ranges::count(ordered, sweep::Status::Failed, &Result::status);
   if (failed > 0) {
-    throw std::runtime_error(error_message("sweep", failed, " of ", ordered.size(),
-                                           " runs failed; the same command tries them again"));
+    throw std::runtime_error(error_message("sweep", failed, " of ", counted(ssize(ordered), "run"),
+                                           " failed; the same command tries again"));
   }
 }
 

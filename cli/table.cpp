@@ -93,6 +93,10 @@ void Table::print_records(std::ostream& out) const {
   }
 }
 
+std::string counted(std::int64_t number, const std::string& what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
 std::string format(const char* pattern, double value) {
   char buffer[512];                                      // %f of the largest double has 309 digits
   if (std::isnan(value)) value = std::abs(value);        // not "-nan"

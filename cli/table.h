@@ -2,6 +2,7 @@
 // On a terminal that is too narrow, the words of the last column wrap, or rows become lists.
 #pragma once
 
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ class Table {
 
 // At least one line; a word that is too long stays whole.
 std::vector<std::string> wrap(const std::string& text, int columns);
+
+// "1 run", "2 runs"
+std::string counted(std::int64_t number, const std::string& what);
 
 // printf-style, for single numbers: format("%.2f ms", 1.5)
 std::string format(const char* pattern, double value);

@@ -140,13 +140,17 @@ echo '{"step": 1, "loss": 2.0, "val_loss": 1.25, "val_accuracy": 0.5}' >b/demo/m
 : >empty/metrics.jsonl
 for place in a/demo b/demo empty; do cp run/config.toml $place; done
 "$normball" report a/demo b/demo empty --out page.html >out 2>err || problem "report with an empty run: $(cat err)"
-for text in a/demo b/demo "50.00 %" "1.5000" "1.2500" "empty: no step is logged yet"; do
+for text in a/demo b/demo "50.00 %" "1.5000" "1.2500" "empty: no step is logged yet" "2nd half: of a run's evaluations"; do
   grep -qF -- "$text" out || problem "no '$text' in the report: $(cat out)"
 done
 "$normball" report a/demo none nowhere --out page2.html >out 2>err
 code=$?
-[ $code = 1 ] && grep -q "left out: .*none has no metrics.jsonl" err && grep -q "left out: .*nowhere" err &&
+[ $code = 1 ] && grep -q "left out: .*none, nowhere have no metrics.jsonl; name a run's directory" err && [ "$(wc -l <err)" = 1 ] &&
   grep -q demo out && [ -s page2.html ] || problem "report of a directory that is no run: exit code $code, $(cat out err)"
+# What a pattern brings along is one sentence.
+"$normball" report /etc/* --out page4.html >out 2>err && problem "report of no run succeeded"
+[ "$(wc -l <err)" = 1 ] && grep -q " and [0-9]* more have no metrics.jsonl" err || problem "report of no run: $(cat err)"
+grep -q "2nd half: of a run's evaluations" out && problem "a table of nothing"
 "$normball" report none --out page3.html >out 2>err
 code=$?
 [ $code = 1 ] && [ ! -e page3.html ] && ! grep -q "left out" err || problem "report of nothing: exit code $code, $(cat out err)"

@@ -37,6 +37,13 @@ expect 0 "written to bytes" prepare text.txt --out bytes --shard-tokens 5000
 expect 0 "vocabulary 260" prepare text.txt text.txt --out pairs --bpe bpe --validation 0.2 --threads 2
 expect 0 "right: token shards" verify bytes
 expect 0 "right: token shards" verify "bytes/train_*.bin"
+# A shard that is named alone has no parts: one of validation tokens is not called training.
+tokens=$(sed -n 's/.*"validation_tokens": \([0-9]*\).*/\1/p' bytes/dataset.json)
+expect 0 "right: token shards with $tokens tokens below 256" verify bytes/val_000000.bin
+expect 0 "tokens       $tokens" show bytes/val_000000.bin
+for command in verify show; do
+  "$normball" data $command bytes/val_000000.bin | grep -i training && problem "$command calls a validation shard training"
+done
 expect 0 "right: text" verify text.txt
 expect 0 "vocabulary of 260" verify bpe
 expect 0 "Line 1: hello, the world's" show bytes
@@ -71,7 +78,7 @@ sed -i -e '/"crc32c"/,/}/d' -e 's/\("validation_tokens": [0-9]*\),/\1/' changed/
 expect 0 "whether tokens were changed is not known" verify changed
 printf '\377\377' | dd of=changed/train_000001.bin bs=1 seek=1100 conv=notrunc status=none
 expect 1 "is 65535, outside the vocabulary of 256; dataset.json says so: the file is damaged" verify changed
-expect 0 "are named *val* and count as training here" verify "bytes/*.bin"
+expect 0 "are named *val*: as data.path they would all be trained on" verify "bytes/*.bin"
 "$normball" data verify bytes | grep "note" && problem "a note about good data"
 # Too many shards.
 for i in $(seq 20); do cat text.txt; done >long.txt

@@ -118,6 +118,38 @@ digest runs/marred | cmp - before || fail "a refused resume changed the run"
 expect_error "'$normball' train tiny.toml --name marred2 --resume runs/marred" "marred/metrics.jsonl:2"
 [ ! -e runs/marred2 ] || fail "a refused resume made a directory"
 
+# Metrics that lost lines, at the end or in between, are refused as well; without any the run goes on.
+for lines in '$d' '3d' '1,4d'; do
+  rm -rf runs/marred && cp -r runs/first runs/marred
+  sed -i "$lines" runs/marred/metrics.jsonl
+  digest runs/marred >before
+  expect_error "'$normball' train tiny.toml --name marred --resume" "runs/marred/metrics.jsonl" "lines were lost" \
+               "up to step 4" "Nothing was changed"
+  digest runs/marred | cmp - before || fail "a refused resume changed the run"
+done
+rm runs/marred/metrics.jsonl
+train tiny.toml --name marred --resume
+grep -q "metrics.jsonl is gone" err || fail "that the curves are gone is not said: $(cat err)"
+
+# A directory that is renamed while it is trained in keeps its run; one that is removed ends it.
+"$normball" train tiny.toml --name before --set run.steps=100000 >out 2>err & pid=$!
+until ls runs/before/checkpoints/step-* >/dev/null 2>&1; do kill -0 $pid || fail "ended: $(cat err)"; sleep 0.05; done
+mv runs/before runs/after
+until grep -q "runs/before is now $here/runs/after: going on there" err; do kill -0 $pid || fail "ended: $(cat err)"; sleep 0.05; done
+kill -TERM $pid
+wait $pid || fail "a renamed run did not end well: $(cat err)"
+[ ! -e runs/before ] || fail "a run was split in two: $(find runs/before)"
+last=$(sed -n 's/^{"step": \([0-9]*\),.*/\1/p' runs/after/metrics.jsonl | tail -1)
+[ -f "runs/after/checkpoints/step-$last/state.json" ] || fail "step $last has metrics and no checkpoint: $(ls runs/after/checkpoints)"
+grep -q "runs/after" out || fail "the new place is not named: $(cat out)"
+train tiny.toml --name after --resume --set run.steps=$((last + 2))
+"$normball" train tiny.toml --name before --set run.steps=100000 >out 2>err & pid=$!
+until ls runs/before/checkpoints/step-* >/dev/null 2>&1; do kill -0 $pid || fail "ended: $(cat err)"; sleep 0.05; done
+kill -STOP $pid && rm -r runs/before && kill -CONT $pid
+if wait $pid; then fail "a removed run ended well"; fi
+grep -q "was removed" err || fail "a removed directory: $(cat err)"
+[ ! -e runs/before ] || fail "a removed run came back"
+
 # The best checkpoint is damaged: only those that can be read are named instead.
 cp -r runs/whole runs/worn
 best=$("$normball" eval runs/worn | sed -n 's/^step \([0-9]*\),.*/\1/p')

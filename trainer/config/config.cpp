@@ -58,20 +58,44 @@ std::vector<std::string> idle_keys(const std::vector<GivenKey>& in_file, const C
   return warnings;
 }
 
-// Where keys do not fit together: the settings, if the file is right without them.
-std::string blamed(Config file, const std::filesystem::path& path,
-                   std::span<const std::string> settings) {
-  if (settings.empty()) return path.string();
+// Where keys do not fit together: the settings, if the file is right without them. Of these, the
+// ones of which the error speaks, by their name or by their section's.
+std::string blamed(Config file, const std::filesystem::path& path, std::span<const GivenKey> set,
+                   std::string_view error) {
+  if (set.empty()) return path.string();
   try {
     reset_unused(file);
     validate(file, path.string());
   } catch (const std::invalid_argument&) {
     return path.string();
   }
+  const auto has_word = [&](const std::string& word) {  // "eval.batch" is not in "eval.batches"
+    constexpr std::string_view inside = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    for (size_t at = 0; (at = error.find(word, at)) != std::string_view::npos; ++at) {
+      const size_t end = at + word.size();
+      if (end == error.size() || inside.find(error[end]) == std::string_view::npos) return true;
+    }
+    return false;
+  };
+  const auto speaks_of = [&](const GivenKey& given) {
+    std::string section = "[";
+    section.append(given.key->section).append("]");
+    return has_word(given.key->full_name()) || has_word(section);
+  };
+  const bool some = std::ranges::any_of(set, speaks_of);
   std::string text;
-  for (const auto& setting : settings)
-    text += (text.empty() ? "--set " : " --set ") + runtime::one_line(setting);
+  for (const auto& given : set) {
+    if (some && !speaks_of(given)) continue;
+    if (!text.empty()) text += ' ';
+    text += given.where;
+  }
   return text;
+}
+
+void require_valid(const Config& config, bool own_name, std::string_view where) {
+  validate(config, where);
+  if (own_name) validate_name(config.run.name, where);
+  if (config.run.dir.empty()) wrong(where, "run.dir must not be empty; \".\" is this directory");
 }
 
 std::vector<GivenKey> apply_sections(Config& config, const toml::table& document,
@@ -164,10 +188,11 @@ Config load_config(std::string_view name_or_file, std::span<const std::string> s
   reset_unused(config);
   const bool own_name = !config.run.name.empty();
   if (!own_name) config.run.name = path.stem().string();
-  const std::string where = blamed(file, path, settings);
-  validate(config, where);
-  if (own_name) validate_name(config.run.name, where);
-  if (config.run.dir.empty()) wrong(where, "run.dir must not be empty; \".\" is this directory");
+  try {
+    require_valid(config, own_name, "");
+  } catch (const std::invalid_argument& error) {
+    require_valid(config, own_name, blamed(file, path, set, error.what()));
+  }
   return config;
 }
 

@@ -132,8 +132,8 @@ std::vector<Key> make_keys() {
        "their dataset.json says",
        Free);
   data("flip", place<&Config::data, &D::flip>(), {}, "flip left and right");
-  data("translate", place<&Config::data, &D::translate>(), {.low = 0, .high = 32},
-       "shift by up to this many pixels");
+  data("translate", place<&Config::data, &D::translate>(), {.low = 0, .high = 31},
+       "shift by up to this many pixels, fewer than the images have");
 
   const auto train = [&](std::string_view name, Place p, Range range, std::string_view help,
                          OnResume on_resume = Same, std::vector<std::string_view> choices = {}) {

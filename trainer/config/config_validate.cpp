@@ -22,6 +22,11 @@ void validate_model(const Config& config, std::string_view where) {
     wrong(where, "model.vocab = ", config.model.vocab,
           " must be 256 or more for the bytes of a text");
   }
+  if (data.pixels > 0 && config.data.translate >= data.pixels) {
+    wrong(where, "data.translate = ", config.data.translate, " must be below ", data.pixels,
+          ": the images of data.kind = \"", data.name, "\" have ", data.pixels,
+          " pixels in height and width");
+  }
   if (data.unit == "tokens" && config.data.path.empty()) {
     wrong(where, "data.kind = \"", data.name, "\" needs data.path");
   }

@@ -26,8 +26,10 @@ void validate_mlp(const Config& config, std::string_view where) {
 
 constexpr ModelKind models[] = {
     {"gpt", "tokens", validate_gpt}, {"cnn", "images", nullptr}, {"mlp", "images", validate_mlp}};
-constexpr DataKind data[] = {
-    {"fashion-mnist", "images"}, {"cifar10", "images"}, {"shards", "tokens"}, {"text", "tokens"}};
+constexpr DataKind data[] = {{"fashion-mnist", "images", 28},
+                             {"cifar10", "images", 32},
+                             {"shards", "tokens", 0},
+                             {"text", "tokens", 0}};
 
 template <class Kind>
 const Kind& named(std::span<const Kind> kinds, std::string_view name) {

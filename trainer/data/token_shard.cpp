@@ -149,8 +149,12 @@ std::vector<std::string> find_shards(const std::string& path, const std::string&
   return files;
 }
 
-ShardWriter::ShardWriter(std::string directory, std::string prefix, std::int64_t shard_tokens)
-    : directory_(std::move(directory)), prefix_(std::move(prefix)), shard_tokens_(shard_tokens) {
+ShardWriter::ShardWriter(std::string directory, std::string prefix, std::int64_t shard_tokens,
+                         files::FileSystem& files)
+    : directory_(std::move(directory)),
+      prefix_(std::move(prefix)),
+      shard_tokens_(shard_tokens),
+      files_(files) {
   if (shard_tokens < 1 || shard_tokens > max_shard_tokens) {
     throw_invalid("ShardWriter", "tokens of a shard must be in 1 to ", max_shard_tokens, ", got ",
                   shard_tokens);
@@ -170,8 +174,7 @@ void ShardWriter::append(std::span<const std::uint16_t> tokens) {
         fail("ShardWriter", "shards of ", shard_tokens_, " tokens would be more than ", max_shards,
              " files; make the shards larger");
       }
-      file_ = std::make_unique<files::AtomicFile>(files::FileSystem::real(),
-                                                  fs::path(directory_) / name_of_shard());
+      file_ = std::make_unique<files::AtomicFile>(files_, fs::path(directory_) / name_of_shard());
       file_->contents().write(std::array<std::byte, header_bytes>{});
     }
     const auto count = std::min(tokens.size(), static_cast<size_t>(shard_tokens_ - in_shard_));
@@ -187,7 +190,7 @@ void ShardWriter::append(std::span<const std::uint16_t> tokens) {
 void ShardWriter::finish_shard() {
   const std::array<std::int32_t, 3> header{magic, version, static_cast<std::int32_t>(in_shard_)};
   file_->contents().overwrite(0, std::as_bytes(std::span(header)));
-  file_->commit();
+  file_->commit(files::AtomicFile::Name::Unsynced);
   file_.reset();
   checksums_.emplace_back(name_of_shard(), crc_);
   in_shard_ = 0;
@@ -196,6 +199,7 @@ void ShardWriter::finish_shard() {
 
 void ShardWriter::finish() {
   if (file_) finish_shard();
+  if (shards() > 0) files::sync_directory(files_, directory_);
 }
 
 }  // namespace normball::trainer::data

@@ -38,10 +38,11 @@ class ShardWriter {
   static constexpr std::int64_t max_shard_tokens = (std::int64_t{1} << 31) - 1;
   static constexpr std::int64_t max_shards = 100'000;  // files of one directory
 
-  ShardWriter(std::string directory, std::string prefix, std::int64_t shard_tokens);
+  ShardWriter(std::string directory, std::string prefix, std::int64_t shard_tokens,
+              files::FileSystem& files = files::FileSystem::real());
 
   void append(std::span<const std::uint16_t> tokens);
-  // Completes the last shard; without it that shard never appears.
+  // Completes the last shard; without it that shard never appears. All are durable afterwards.
   void finish();
 
   std::int64_t tokens() const { return tokens_; }
@@ -55,6 +56,7 @@ class ShardWriter {
 
   std::string directory_, prefix_;
   std::int64_t shard_tokens_;
+  files::FileSystem& files_;
   std::int64_t tokens_ = 0;
   std::int64_t in_shard_ = 0;
   std::uint32_t crc_ = 0;

@@ -99,12 +99,13 @@ AtomicFile::~AtomicFile() {
   files_.remove(temporary_.c_str());
 }
 
-void AtomicFile::commit() {
+void AtomicFile::commit(Name name) {
   file_->finish();
   if (files_.rename(temporary_.c_str(), path_.c_str()) < 0) {
     throw FileError("AtomicFile", "renaming " + temporary_.string() + " to", path_, errno);
   }
   file_.reset();
+  if (name == Name::Unsynced) return;
   sync_directory(files_, path_.has_parent_path() ? path_.parent_path() : fs::path("."));
 }
 

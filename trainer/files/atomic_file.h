@@ -54,7 +54,9 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   OutputFile& contents() { return *file_; }
-  void commit();
+  // The name is durable once its directory is synced: here, or by the caller after several files.
+  enum class Name { Synced, Unsynced };
+  void commit(Name name = Name::Synced);
 
  private:
   FileSystem& files_;

@@ -98,6 +98,45 @@ std::string script_safe(std::string text) {
   return text;
 }
 
+// A value as the table without scripts has it.
+std::string shown_value(double value) {
+  if (!std::isfinite(value)) return "not finite";
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.4g", value);
+  return buffer;
+}
+
+std::string setting_of(const RunData& run, const char* name) {
+  const auto found = run.settings.find(name);
+  return found == run.settings.end() ? "–" : page::escape(found->second);
+}
+
+// Where scripts do not run: the numbers, and why there are no curves.
+std::string without_scripts(std::span<const RunData> runs) {
+  constexpr std::array<std::pair<const char*, const char*>, 3> judges = {
+      {{"val_accuracy", "accuracy"}, {"val_loss", "validation loss"}, {"loss", "training loss"}}};
+  std::string text =
+      "<noscript><p>The curves are drawn by JavaScript, which is switched off here; these are the "
+      "runs and their last values.</p>\n<table><thead><tr><th>run</th><th>method</th><th>lr</th>"
+      "<th>steps</th>";
+  for (const auto& [key, label] : judges) text += std::string("<th>") + label + "</th>";
+  text += "</tr></thead><tbody>\n";
+  for (const auto& run : runs) {
+    text += "<tr><td>" + page::escape(run.name) + "</td><td>" + setting_of(run, "method") +
+            "</td><td>" + setting_of(run, "lr") + "</td><td>" + std::to_string(run.steps) + "</td>";
+    for (const auto& [key, label] : judges) {
+      const auto found = run.curves.find(key);
+      const bool known = found != run.curves.end() && !found->second.empty();
+      text += "<td>" + (known ? shown_value(found->second.back().value) : "–") + "</td>";
+    }
+    text += "</tr>\n";
+    for (const auto& remark : run.remarks) {
+      text += "<tr><td colspan=\"7\">" + page::escape(run.name + ": " + remark) + "</td></tr>\n";
+    }
+  }
+  return text + "</tbody></table></noscript>";
+}
+
 std::string last_parts(const fs::path& path, std::ptrdiff_t count) {
   const auto all = std::distance(path.begin(), path.end());
   fs::path result;
@@ -212,7 +251,8 @@ std::string report_page(std::span<const RunData> runs) {
   scripts += script_safe(data.dump(-1, ' ', false, Json::error_handler_t::replace));
   scripts += "</script>\n<script>";
   scripts += assets::page_script();
-  return page::begin("normball report", assets::page_style()) + page::end(scripts + "</script>");
+  return page::begin("normball report", assets::page_style()) + without_scripts(runs) +
+         page::end(scripts + "</script>");
 }
 
 }  // namespace normball::trainer::report

@@ -166,7 +166,12 @@ fs::path CheckpointStore::save(CheckpointState state, std::span<const TensorView
   const fs::path temporary = directory_ / (std::string(temporary_prefix) + name);
   const fs::path path = directory_ / name;
   try {
-    files::make_directories(files_, directory_);
+    // Later not those above it: where the run was renamed, they must not come into being again.
+    if (!saved_before_) files::make_directories(files_, directory_);
+    if (!fs::is_directory(directory_) && files_.make_directory(directory_.c_str()) < 0) {
+      throw files::FileError("save_checkpoint", "creating the directory", directory_, errno);
+    }
+    saved_before_ = true;
     files::remove_all(files_, temporary);
     if (files_.make_directory(temporary.c_str()) < 0) {
       throw files::FileError("save_checkpoint", "creating the directory", temporary, errno);

@@ -36,6 +36,9 @@ class CheckpointStore {
   explicit CheckpointStore(std::filesystem::path directory, Retention retention = {},
                            files::FileSystem& files = files::FileSystem::real());
 
+  // The run's directory was renamed.
+  void follow(std::filesystem::path directory) { directory_ = std::move(directory); }
+
   // Makes the checkpoint durable, then removes those that retention gives up. Throws FileError
   // naming the path and the last good checkpoint, which is then still there.
   std::filesystem::path save(CheckpointState state, std::span<const TensorView> model,
@@ -78,6 +81,7 @@ class CheckpointStore {
   std::filesystem::path directory_;
   Retention retention_;
   files::FileSystem& files_;
+  bool saved_before_ = false;
 };
 
 }  // namespace normball::trainer::run

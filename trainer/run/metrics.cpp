@@ -91,15 +91,21 @@ Scan scan_lines(const fs::path& path, const std::function<bool(MetricsLine)>& us
   return scan;
 }
 
-// Where the lines up to a step end, and the step of the last of them.
-off_t lines_up_to(const fs::path& path, std::int64_t step, std::int64_t* last) {
-  return scan_lines(path,
-                    [&](const MetricsLine& line) {
-                      if (line.step > step) return false;
-                      *last = line.step;
-                      return true;
-                    })
-      .end;
+// The lines up to a step: where they end, how many they are, and the step of the last of them.
+struct LinesUpTo {
+  off_t end = 0;
+  std::int64_t count = 0, last = 0;
+};
+
+LinesUpTo lines_up_to(const fs::path& path, std::int64_t step) {
+  LinesUpTo result;
+  result.end = scan_lines(path, [&](const MetricsLine& line) {
+                 if (line.step > step) return false;
+                 result.last = line.step;
+                 ++result.count;
+                 return true;
+               }).end;
+  return result;
 }
 
 }  // namespace
@@ -144,7 +150,10 @@ MetricsWriter::MetricsWriter(fs::path path, std::optional<std::int64_t> resume_s
                              files::FileSystem& files)
     : path_(std::move(path)), files_(files) {
   if (resume_step && fs::exists(path_)) {
-    bytes_ = lines_up_to(path_, *resume_step, &last_step_);
+    const LinesUpTo kept = lines_up_to(path_, *resume_step);
+    bytes_ = kept.end;
+    lines_ = kept.count;
+    last_step_ = kept.last;
   }
   file_ = files_.open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
   if (file_ < 0) throw files::FileError("MetricsWriter", "opening", path_, errno);
@@ -172,15 +181,22 @@ void MetricsWriter::write(const MetricsLine& line) {
   }
   bytes_ += static_cast<off_t>(text.size());
   last_step_ = line.step;
+  ++lines_;
 }
 
 void MetricsWriter::sync() {
   if (files_.sync(file_) < 0) throw files::FileError("MetricsWriter", "syncing", path_, errno);
 }
 
-void check_metrics(const fs::path& path, std::int64_t resume_step) {
-  std::int64_t last = 0;
-  if (fs::exists(path)) lines_up_to(path, resume_step, &last);
+void check_metrics(const fs::path& path, std::int64_t resume_step, std::int64_t known_lines) {
+  if (!fs::exists(path)) return;
+  const LinesUpTo found = lines_up_to(path, resume_step);
+  if (found.count >= known_lines) return;
+  malformed(
+      path.string(), "has ", found.count, " of the ", known_lines,
+      " lines that were written up to step ", resume_step,
+      ": lines were lost. Nothing was changed. Put the file back as it was, or remove it to go ",
+      "on with curves that begin after that step");
 }
 
 Metrics read_metrics(const fs::path& path) {

@@ -47,6 +47,7 @@ class MetricsWriter {
   void write(const MetricsLine& line);
   // Before a checkpoint: its lines must not be lost where it survives.
   void sync();
+  std::int64_t lines() const { return lines_; }  // in the file
 
  private:
   std::filesystem::path path_;
@@ -54,11 +55,14 @@ class MetricsWriter {
   int file_ = -1;
   off_t bytes_ = 0;
   std::int64_t last_step_ = 0;
+  std::int64_t lines_ = 0;
 };
 
 // Throws where a MetricsWriter that goes on after that step would: where damage precedes good
-// lines. A file that is not there is fine.
-void check_metrics(const std::filesystem::path& path, std::int64_t resume_step);
+// lines; and where there are fewer lines up to that step than its checkpoint knows of (0: it does
+// not say). A file that is not there is fine.
+void check_metrics(const std::filesystem::path& path, std::int64_t resume_step,
+                   std::int64_t known_lines = 0);
 
 struct Metrics {
   std::vector<MetricsLine> lines;

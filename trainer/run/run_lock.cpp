@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,15 @@
 #include "trainer/files/file_system.h"
 
 namespace normball::trainer::run {
+namespace {
+
+bool same_place(int directory, const std::filesystem::path& path) {
+  struct stat own = {}, there = {};
+  return ::fstat(directory, &own) == 0 && ::stat(path.c_str(), &there) == 0 &&
+         own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+}
+
+}  // namespace
 
 RunLock::RunLock(const std::filesystem::path& directory) {
   const auto path = directory / ".lock";
@@ -31,8 +41,29 @@ RunLock::RunLock(const std::filesystem::path& directory) {
   if (::ftruncate(file_, 0) == 0) {
     [[maybe_unused]] const ssize_t put = ::pwrite(file_, own.data(), own.size(), 0);
   }
+  directory_ = ::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (directory_ < 0) {
+    const int error = errno;
+    ::close(file_);
+    throw files::FileError("RunLock", "opening", directory, error);
+  }
 }
 
-RunLock::~RunLock() { ::close(file_); }
+RunLock::~RunLock() {
+  ::close(directory_);
+  ::close(file_);
+}
+
+std::filesystem::path RunLock::place(const std::filesystem::path& known) const {
+  if (same_place(directory_, known)) return known;
+  std::error_code ignored;
+  const auto now =
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(directory_), ignored);
+  if (!now.empty() && same_place(directory_, now)) return now;
+  throw std::runtime_error(normball::error_message(
+      "RunLock", known.string(),
+      " was removed, or moved to another file system, while a run was trained in it; nothing was ",
+      "written there anew. Where it was moved, --resume goes on from its last checkpoint"));
+}
 
 }  // namespace normball::trainer::run

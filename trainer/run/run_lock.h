@@ -14,8 +14,13 @@ class RunLock {
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
+  // Where the directory is now: `known`, or the name that it was given since. What is written under
+  // the old name would be torn from the run. Throws std::runtime_error where it was removed.
+  std::filesystem::path place(const std::filesystem::path& known) const;
+
  private:
   int file_ = -1;
+  int directory_ = -1;
 };
 
 }  // namespace normball::trainer::run

@@ -35,7 +35,8 @@ class Recorder {
 
   // Before a checkpoint.
   void sync() { metrics_.sync(); }
-  double seconds() const;  // of all processes of the run
+  std::int64_t lines() const { return metrics_.lines(); }  // of metrics.jsonl
+  double seconds() const;                                  // of all processes of the run
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -189,16 +189,41 @@ void Trainer::sample_now() {
                                           static_cast<std::uint64_t>(config_.run.seed)));
 }
 
+// A directory that was renamed meanwhile keeps its run: files that are open go with it, and so does
+// what is written next.
+void Trainer::follow_directory() {
+  const fs::path now = lock_->place(directory_);
+  if (now == directory_) return;
+  recorder_->note(directory_.string() + " is now " + now.string() + ": going on there");
+  const fs::path inside = last_checkpoint_.lexically_relative(directory_);
+  if (!inside.empty() && *inside.begin() != "..") last_checkpoint_ = now / inside;
+  directory_ = now;
+  facts_["directory"] = now.string();
+  checkpoints_.follow(directory_ / "checkpoints");
+}
+
 void Trainer::save() {
+  follow_directory();
   recorder_->sync();
   run::CheckpointState state{
       .step = step_, .cursor = data::entries_of(data_->cursor()), .notes = facts_};
   state.cursor["optimizer_steps"] = optimizer_->steps_taken();
   state.notes["seconds"] = number_text(recorder_->seconds());
+  state.notes["metrics_lines"] = std::to_string(recorder_->lines());
   if (learning_.first_loss()) state.notes["first_loss"] = number_text(*learning_.first_loss());
   set_metric(state, evaluation_);
   const auto model = model_state(*model_), optimizer = optimizer_->state();
-  last_checkpoint_ = checkpoints_.save(std::move(state), views_of(model), views_of(optimizer));
+  while (true) {
+    try {
+      last_checkpoint_ = checkpoints_.save(state, views_of(model), views_of(optimizer));
+      return;
+    } catch (const files::FileError&) {
+      if (lock_->place(directory_) == directory_) throw;
+    }
+    follow_directory();  // it was renamed just now
+    state.notes["directory"] = facts_.at("directory");
+    checkpoints_.clean();
+  }
 }
 
 void Trainer::initialize() {
@@ -234,9 +259,14 @@ void Trainer::find_start() {
   if (!start.checkpoint) return;
   load(*start.checkpoint);
   // The curves that go on must be whole before anything is written.
-  for (const fs::path& run : {run::run_of(start.checkpoint->path), directory_}) {
-    run::check_metrics(run / "metrics.jsonl", step_);
-  }
+  const fs::path from = run::run_of(start.checkpoint->path);
+  const auto& notes = start.checkpoint->state.notes;
+  const auto lines = notes.find("metrics_lines");  // earlier versions do not say
+  run::check_metrics(from / "metrics.jsonl", step_,
+                     lines == notes.end() ? 0
+                                          : static_cast<std::int64_t>(parse_number(
+                                                "resume", "metrics_lines", lines->second)));
+  run::check_metrics(directory_ / "metrics.jsonl", step_);
   if (!start.own) earlier_run_ = run::run_of(start.checkpoint->path);
 }
 
@@ -373,7 +403,7 @@ std::string Trainer::explain() const {
        << " parameters, " << units * model_->training_flops() / 1e9 << " Gflop a step\n"
        << "steps      " << steps_ << " of " << config_.train.batch
        << (facts.item_units > 1 ? " sequences" : " images") << " (" << config_.train.accumulation()
-       << " micro-batches)\n"
+       << (config_.train.accumulation() == 1 ? " micro-batch)\n" : " micro-batches)\n")
        << "optimizer  " << config::optimizer_text(config_) << '\n';
   if (resumed_at_) text << "goes on    after step " << step_ << ", " << last_checkpoint_ << '\n';
   for (const auto& note : notes_) text << "note       " << note << '\n';

@@ -65,6 +65,7 @@ class Trainer {
   void open_directory(runtime::Progress& progress);
   void write_what_the_run_is();
   void copy_curves();
+  void follow_directory();
 
   Loss accumulate_gradients();
   optim::StepOutcome take_step(const Loss& loss);

@@ -16,4 +16,11 @@ rm -r "$work/build"  # nothing there can help
 said=$("$work/prefix/bin/normball" --version)
 echo "normball --version: $said"
 test "$said" = "$version"
+# Before 1.0 a minor version may break programs: the loader's name says it, as CMake's package does.
+library=$(find "$work/prefix" -name 'libnormball.so.[0-9]*' | head -n 1)
+test -n "$library"
+LC_ALL=C objdump -p "$library" | grep -F "SONAME" | grep -qF "libnormball.so.${version%.*}" || {
+  echo "the SONAME is not of version ${version%.*}: $(objdump -p "$library" | grep SONAME)" >&2
+  exit 1
+}
 "$work/prefix/bin/normball" bench --rounds 1 --shape 8x8 --solver exact --no-pass --no-step >/dev/null

@@ -147,6 +147,15 @@ TEST(Config, KeysThatMustFitTogether) {
   refused(run + "[train]\nbatch = 10\nmicro_batch = 3\n" + rho,
           {"train.batch = 10", "micro_batch = 3"});
   refused(run + "[model]\nkind = \"gpt\"\n" + rho, {"model.kind", "data.kind"});
+  for (const auto& [kind, pixels] : {std::pair("fashion-mnist", 28), {"cifar10", 32}}) {
+    const auto images = [&, kind = kind](int shift) {
+      return run + rho + "[model]\nkind = \"cnn\"\n[data]\nkind = \"" + kind +
+             "\"\ntranslate = " + std::to_string(shift) + "\n";
+    };
+    validate(parsed(images(pixels - 1)), "test.toml");
+    if (pixels > 31) continue;  // the key's own limit
+    refused(images(pixels), {"data.translate = 28 must be below 28", "fashion-mnist"});
+  }
   refused(run + rho + "[model]\nkind = \"gpt\"\n[data]\nkind = \"text\"\n", {"data.path"});
   refused(run + "[model]\nhidden = [8]\n[optimizer]\nmethod = \"muon\"\n",
           {"muon", "model.hidden"});
@@ -202,6 +211,23 @@ TEST(Config, FaultsOfTheCommandLineAreSettingErrors) {
   EXPECT_FALSE(blames_settings("[run]\nsteps = 0\n", {}));
   EXPECT_FALSE(blames_settings("[run]\nsteps = 0\n", {"run.seed=1"}));  // wrong without it as well
   EXPECT_FALSE(blames_settings("[run\n", {"run.seed=1"}));
+  // Of several settings those are named that do not fit together.
+  const std::vector<std::string> many = {"run.seed=1", "train.batch=10", "eval.batches=3",
+                                         "train.micro_batch=3", "run.log_every=5"};
+  try {
+    load(right, many);
+    ADD_FAILURE() << "no error";
+  } catch (const SettingError& error) {
+    EXPECT_TRUE(std::string_view(error.what())
+                    .starts_with("[config] --set train.batch=10 --set train.micro_batch=3: "
+                                 "train.batch = 10 must be"))
+        << error.what();
+  }
+  expect_invalid(
+      [&] {
+        load(right, {"run.seed=1", "optimizer.method=s3cg"});
+      },
+      {"[config] --set optimizer.method=s3cg: [optimizer]", "beta"});
 }
 
 // Every key, one by one: changing it forbids to resume exactly if the table says so.

@@ -81,6 +81,23 @@ TEST(TokenShardTest, WritesWhatItReads) {
   EXPECT_EQ(dataset.validation.size(), 0);
 }
 
+// Small shards are many: each is synced once, their directory at the end.
+TEST(TokenShardTest, EachShardIsSyncedOnce) {
+  struct Counting final : trainer::files::FileSystem {
+    int syncs = 0;
+    int sync(int file) override {
+      ++syncs;
+      return FileSystem::sync(file);
+    }
+  } files;
+  const TemporaryDirectory directory;
+  ShardWriter writer(directory.path(), "train", 1, files);
+  writer.append(range(0, 20));
+  writer.finish();
+  EXPECT_EQ(directory.entries(), 20u);
+  EXPECT_EQ(files.syncs, 21);
+}
+
 TEST(TokenShardTest, AShardThatIsNotFinishedNeverAppears) {
   const TemporaryDirectory directory;
   { ShardWriter(directory.path(), "train", 10).append(range(0, 4)); }

@@ -75,6 +75,26 @@ TEST(Report, MarksStepsThatWereSkippedAndRunsThatStopped) {
   EXPECT_EQ(embedded(report_page(std::vector{skips})).at(0).at("skipped"), 2);
 }
 
+// Without JavaScript the page still says what was run, and why there is no curve.
+TEST(Report, CanBeReadWithoutScripts) {
+  ScratchDirectory scratch;
+  write(scratch / "config.toml", "[optimizer]\nmethod = \"scion\"\nlr = 0.125\n");
+  write(scratch / "metrics.jsonl",
+        "{\"step\": 1, \"loss\": 2.5}\n{\"step\": 7, \"loss\": 1.5, \"val_loss\": 1.75}\n");
+  auto run = read_run(scratch.path());
+  run.name = "<b>bold";
+  run.remarks = {"a & b"};
+  const std::string page = report_page({&run, 1});
+  const auto begin = page.find("<noscript>"), end = page.find("</noscript>");
+  ASSERT_LT(begin, end);
+  ASSERT_NE(end, std::string::npos);
+  const std::string text = page.substr(begin, end - begin);
+  for (const char* part : {"JavaScript", "&lt;b&gt;bold", "<td>scion</td><td>0.125</td><td>7</td>",
+                           "<td>–</td><td>1.75</td><td>1.5</td>", "a &amp; b"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
 TEST(Report, MissingPiecesAreErrorsOrRemarks) {
   ScratchDirectory scratch;
   expect_error<std::runtime_error>([&] { read_run(scratch.path()); },

@@ -117,5 +117,19 @@ TEST(RunLock, SecondProcessIsRefusedUntilTheFirstEnds) {
   const RunLock again(scratch.path());
 }
 
+TEST(RunLock, KnowsWhereItsDirectoryIs) {
+  testing::ScratchDirectory scratch;
+  const auto first = scratch / "first", second = scratch / "second";
+  std::filesystem::create_directory(first);
+  const RunLock lock(first);
+  EXPECT_EQ(lock.place(first), first);
+  std::filesystem::rename(first, second);
+  EXPECT_EQ(lock.place(first), std::filesystem::canonical(second));
+  std::filesystem::create_directory(first);  // another one of the same name
+  EXPECT_EQ(lock.place(first), std::filesystem::canonical(second));
+  std::filesystem::remove_all(second);
+  EXPECT_THROW(lock.place(first), std::runtime_error);
+}
+
 }  // namespace
 }  // namespace normball::trainer::run

@@ -120,6 +120,22 @@ TEST(Metrics, DamagedEndIsLeftOutAndDamageInTheMiddleIsAnError) {
   EXPECT_EQ(read(scratch / "m.jsonl"), bad);  // nothing is lost
 }
 
+TEST(Metrics, LostLinesAreNoticed) {
+  ScratchDirectory scratch;
+  const auto path = scratch / "m.jsonl";
+  {
+    MetricsWriter writer(path);
+    for (int step = 1; step <= 3; ++step) writer.write({.step = step});
+    EXPECT_EQ(writer.lines(), 3);
+  }
+  EXPECT_EQ(MetricsWriter(path, 2).lines(), 2);
+  check_metrics(path, 2, 2);
+  check_metrics(path, 2);
+  check_metrics(scratch / "none", 2, 2);  // says the trainer
+  expect_error<std::runtime_error>([&] { check_metrics(path, 2, 3); },
+                                   {"m.jsonl", "2 of the 3 lines", "step 2", "lost"});
+}
+
 TEST(Metrics, FaultsLoseAtMostTheLineThatFailed) {
   for (int k = 0; k < 12; ++k) {
     ScratchDirectory scratch;
