@@ -48,7 +48,7 @@ T
 
 "$normball" sweep lr.toml --dry-run >out.txt
 contains out.txt "8 runs into runs/lr/"
-"$normball" sweep --base tiny --axis optimizer.lr=0.1 --dry-run >one.txt
+"$normball" sweep --base tiny.toml --axis optimizer.lr=0.1 --dry-run >one.txt
 contains one.txt "1 run into runs/"
 [ ! -e runs ] || fail "a dry run wrote something"
 
