@@ -161,6 +161,7 @@ normball_status normball_dual_norm(const char* norm, normball_dtype dtype, const
 #include "normball/method.h"
 #include "normball/norms.h"
 #include "normball/optimizer.h"
+#include "normball/peers.h"
 #include "normball/polar.h"
 #include "normball/product_norm.h"
 #include "normball/random.h"

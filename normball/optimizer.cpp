@@ -38,7 +38,8 @@ void Optimizer<T>::run(Lines lines, double given_eta) {
 }
 
 template <class T>
-Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution execution)
+Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution execution,
+                        std::shared_ptr<Peers<T>> peers)
     : method_(std::move(method)),
       layers_(std::move(layers)),
       nonfinite_(execution.nonfinite),
@@ -52,7 +53,11 @@ Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution exec
     if (method_.radius) layer.radius = *method_.radius;
     validate(layer);
   }
-  passes_.reset(new detail::Passes<T>(layers_, execution));
+  if (peers && execution.light) {
+    throw_invalid("Optimizer", "light keeps every average in its gradient buffer; with peers an ",
+                  "average is its owner's alone: choose one");
+  }
+  passes_.reset(new detail::Passes<T>(layers_, execution, std::move(peers)));
   report_.layers.resize(layers_.size());
 }
 
@@ -128,16 +133,11 @@ void Optimizer<T>::refuse() {
   passes().settle();
   clear_report();
   report_.skipped = true;
-  std::string reason = "s or the norm of v overflows";
-  if (const size_t bad = passes().first_nonfinite(); bad < layers_.size()) {
-    report_.nonfinite_layer = layers_[bad].name;
-    const char* what = passes().layers()[bad].nonfinite_input();
-    reason = what ? std::string("the ") + what + " of '" + report_.nonfinite_layer +
-                        "' has an entry that is not finite"
-                  : "s is not finite, because of the pairing of '" + report_.nonfinite_layer + "'";
-  }
+  const detail::StepProblem problem = passes().problem();
+  report_.nonfinite_layer = problem.layer;
   if (nonfinite_ == NonFinite::Throw) {
-    throw NonFiniteError(error_message("Optimizer::step", reason), report_.nonfinite_layer);
+    const std::string reason = problem.text.empty() ? "s or the norm of v overflows" : problem.text;
+    throw NonFiniteError(error_message("Optimizer::step", reason), problem.layer);
   }
 }
 
@@ -177,7 +177,8 @@ void Optimizer<T>::revert() {
 
 // The other members are instantiated beside their definitions.
 #define NORMBALL_INSTANTIATE(T)                                                             \
-  template Optimizer<T>::Optimizer(Method, std::vector<Layer>, Execution);                  \
+  template Optimizer<T>::Optimizer(Method, std::vector<Layer>, Execution,                   \
+                                   std::shared_ptr<Peers<T>>);                              \
   template const StepReport& Optimizer<T>::step(std::span<const Parameter<T>>);             \
   template const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>>);          \
   template double Optimizer<T>::eta(double) const;                                          \

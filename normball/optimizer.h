@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "normball/method.h"
+#include "normball/peers.h"
 #include "normball/step.h"
 
 namespace normball {
@@ -27,7 +28,13 @@ class Passes;
 template <class T>
 class Optimizer {
  public:
-  Optimizer(Method method, std::vector<Layer> layers, Execution execution = {});
+  // With peers every step is taken together with other processes: all call the same functions in
+  // the same order with the same weights, lr and alpha, and the same (averaged) gradients where
+  // they find the direction. What stops one process stops all, and its rank is in every message.
+  // With overwrite_gradients a norm or solver that fails in one process leaves every average with
+  // its gradient.
+  Optimizer(Method method, std::vector<Layer> layers, Execution execution = {},
+            std::shared_ptr<Peers<T>> peers = nullptr);
   Optimizer(Optimizer&&) noexcept = default;
   Optimizer& operator=(Optimizer&&) noexcept = default;
   Optimizer(const Optimizer&) = delete;  // two would share the caller's buffers

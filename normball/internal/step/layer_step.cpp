@@ -12,14 +12,15 @@
 namespace normball::detail {
 
 template <class T>
-LayerStep<T>::LayerStep(const Layer& layer, const Execution& execution)
+LayerStep<T>::LayerStep(const Layer& layer, const Execution& execution, bool elsewhere)
     : name_(layer.name),
       shape_(layer.shape),
       norm_(resolve(layer.norm, layer.shape)),
       rules_(detail::rules(norm_.geometry)),
       radius_(layer.radius),
       report_polar_error_(execution.report_polar_errors && norm_.geometry == Geometry::Operator),
-      buffers_(execution, layer.shape, rules_),
+      elsewhere_(elsewhere),
+      buffers_(execution, layer.shape, rules_, elsewhere),
       lengths_(static_cast<size_t>(rules_.length_count(layer.shape))),
       state_(static_cast<size_t>(rules_.state_size(norm_, layer.shape))),
       next_state_(state_.size()) {}
@@ -74,6 +75,7 @@ Direction<T> LayerStep<T>::direction(Part* own, Index begin) {
 
 template <class T>
 void LayerStep<T>::look_ahead(size_t index) {
+  if (elsewhere_) return;  // its owner does
   Part& part = parts_[index];
   const auto finite = [&](MatrixView<T> view) {
     return all_finite(view.row_range(part.begin, part.end));
@@ -143,9 +145,10 @@ template <class T>
 void LayerStep<T>::move(double step, const Share& share) {
   const Part& part = parts_[share.part];
   take_gradient(share.part);
-  std::ranges::copy(next_state_, state_.begin());
+  if (!elsewhere_) std::ranges::copy(next_state_, state_.begin());
   if (step != 0) {
-    rules_.in<T>().add(buffers_.average().row_range(part.begin, part.end),
+    const auto d = buffers_.average();
+    rules_.in<T>().add(elsewhere_ ? d : d.row_range(part.begin, part.end),
                        direction(nullptr, part.begin), constrained_ ? 1 - step : 1, -step * unit(),
                        parameter_.weight.row_range(part.begin, part.end), share.workspace);
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "normball/internal/step/shared_step.h"
 #include "normball/internal/step/step_buffers.h"
 #include "normball/product_norm.h"
 
@@ -20,11 +21,13 @@ struct Share {
 template <class T>
 class LayerStep {
  public:
-  LayerStep(const Layer& layer, const Execution& execution);
+  // `elsewhere`: another process finds the direction; here it only moves the weight.
+  LayerStep(const Layer& layer, const Execution& execution, bool elsewhere = false);
   void add_part(Index begin, Index end);  // parts in the order of their rows
 
   void bind(const Parameter<T>& parameter, bool constrained, double alpha, double next_alpha);
   bool takes_part() const { return parameter_.has_gradient; }
+  bool elsewhere() const { return elsewhere_; }
   const std::string& name() const { return name_; }
   const Shape& shape() const { return shape_; }
   const Parameter<T>& parameter() const { return parameter_; }
@@ -49,6 +52,8 @@ class LayerStep {
   double weight_pairing() const { return weight_pairing_; }  // ⟨d, W⟩ where constrained
   double unit() const { return radius_ * norm_.scale * share_; }
   double radius() const { return norm_.scale * radius_; }  // in the geometry
+  LayerSum sum() const { return {dual_, weight_pairing_}; }
+  void set_sum(const LayerSum& sum) { dual_ = sum.dual, weight_pairing_ = sum.weight_pairing; }
   void set_share(double share) { share_ = share; }
   LayerReport& report() { return report_; }
 
@@ -81,6 +86,7 @@ class LayerStep {
   const GeometryRules& rules_;
   double radius_;
   bool report_polar_error_;
+  bool elsewhere_;
   StepBuffers<T> buffers_;
   std::vector<double> lengths_;
   std::vector<T> state_, next_state_;  // what a solver keeps, before and after this step

@@ -8,13 +8,21 @@
 namespace normball::detail {
 
 template <class T>
-Passes<T>::Passes(const std::vector<Layer>& layers, const Execution& execution)
+Passes<T>::Passes(const std::vector<Layer>& layers, const Execution& execution,
+                  std::shared_ptr<Peers<T>> peers)
     : undoable_(execution.undoable), report_weight_norms_(execution.report_weight_norms) {
+  if (peers) shared_.emplace(std::move(peers), layers.size());
   std::vector<LayerWork> loads;
   layers_.reserve(layers.size());
   for (const auto& layer : layers) {
-    layers_.emplace_back(layer, execution);
-    loads.push_back({layer.shape, layers_.back().rules()});
+    const size_t l = layers_.size();
+    const bool elsewhere = shared_ && shared_->elsewhere(l);
+    layers_.emplace_back(layer, execution, elsewhere);
+    if (elsewhere && !layers_.back().buffers().stored()) {
+      throw_invalid("Optimizer", "the direction of '", layer.name,
+                    "' is not stored, so no process can own it: see share_layers()");
+    }
+    loads.push_back({layer.shape, layers_.back().rules(), elsewhere});
     move_scratch_ = std::max(move_scratch_, layers_.back().move_scratch());
   }
   work_ = divide_work(loads, execution.threads == 0 ? default_threads() : execution.threads);
@@ -30,6 +38,19 @@ template <class T>
 void Passes<T>::begin(std::span<const Parameter<T>> parameters, const Method& method,
                       std::int64_t step) {
   constexpr auto where = "Optimizer::step";
+  problem_ = {};
+  failure_ = nullptr;
+  try {
+    bind(where, parameters, method, step);
+  } catch (const std::exception& error) {
+    if (shared_) agree({.text = error.what()});
+    throw;
+  }
+}
+
+template <class T>
+void Passes<T>::bind(std::string_view where, std::span<const Parameter<T>> parameters,
+                     const Method& method, std::int64_t step) {
   const double alpha = method.alpha.at(step);
   if (!(alpha > 0 && alpha <= 1)) {
     throw_invalid(where, "alpha must be in (0, 1], but the schedule ", method.alpha, " gives ",
@@ -49,6 +70,10 @@ void Passes<T>::begin(std::span<const Parameter<T>> parameters, const Method& me
   const bool certain =
       !undoable_ && !may_overflow(method, step) && !needs_direction_norm(method.rule);
   for (auto& layer : layers_) layer.buffers().choose_early(certain);
+  facts_ = {.step = step, .lr = method.lr.at(step), .alpha = alpha, .layers = 1};
+  for (const auto& layer : layers_) {  // FNV-1a, a bit at a time
+    facts_.layers = (facts_.layers ^ (layer.takes_part() ? 1u : 0u)) * 1099511628211u;
+  }
 }
 
 // Whether s or the step could leave the range of their types, whatever finite numbers gradients,
@@ -77,6 +102,19 @@ bool Passes<T>::idle() const {
 template <class T>
 void Passes<T>::find_directions(Find body) {
   for_each([](LayerStep<T>& layer, const Share& share) { layer.look_ahead(share.part); });
+  if (!shared_) return find_stages(body);
+  agree(own_problem());
+  if (!problem_.text.empty()) return;
+  start_sharing();
+  try {
+    find_stages(body);
+  } catch (...) {
+    failure_ = std::current_exception();  // until the others know
+  }
+}
+
+template <class T>
+void Passes<T>::find_stages(Find body) {
   if (report_weight_norms_ && finite()) {
     parallel_for(static_cast<Index>(layers_.size()), work_.threads, [&](Index i, int thread) {
       LayerStep<T>& layer = layers_[static_cast<size_t>(i)];
@@ -99,7 +137,7 @@ template <class T>
 void Passes<T>::find_stage(Stage now, Find body) {
   const auto due = [&](const WorkItem& item) {
     LayerStep<T>& layer = layers_[item.layer];
-    return stage(layer) == now && layer.takes_part();
+    return stage(layer) == now && layer.takes_part() && !layer.elsewhere();
   };
   const auto first = std::ranges::find_if(work_.items, due);
   if (first == work_.items.end()) return;
@@ -110,6 +148,7 @@ void Passes<T>::find_stage(Stage now, Find body) {
   const auto find = [&](const WorkItem& item, Workspace& workspace, int threads) {
     const Workspace::Frame frame(workspace);
     body(layers_[item.layer], {item.part, workspace, threads});
+    if (shared_ && shared_->sent(item.layer)) shared_->peers().found(item.layer);
   };
   for (const auto& item : work_.items) {
     if (item.team && due(item)) find(item, workspaces_[0], work_.threads);
@@ -122,10 +161,14 @@ void Passes<T>::find_stage(Stage now, Find body) {
 
 template <class T>
 double Passes<T>::combine(const Method& method, std::span<LayerReport> reports) {
+  const bool usable = finite() && failure_ == nullptr;
+  for (auto& layer : layers_) {
+    if (usable && !layer.elsewhere()) layer.add_up_parts();
+  }
+  if (shared_ && problem_.text.empty()) exchange_sums();
   if (!finite()) return std::numeric_limits<double>::quiet_NaN();
   double weight_pairing = 0;
   for (size_t l = 0; l < layers_.size(); ++l) {
-    layers_[l].add_up_parts();
     duals_[l] = layers_[l].dual();
     weight_pairing += layers_[l].weight_pairing();
   }
@@ -178,9 +221,66 @@ void Passes<T>::start_afresh() {
 }
 
 template <class T>
-size_t Passes<T>::first_nonfinite() const {
-  const auto found = std::ranges::find(layers_, false, &LayerStep<T>::finite);
-  return static_cast<size_t>(found - layers_.begin());
+StepProblem Passes<T>::problem() {
+  return problem_.text.empty() ? own_problem() : problem_;
+}
+
+template <class T>
+StepProblem Passes<T>::own_problem() {
+  const auto bad = std::ranges::find(layers_, false, &LayerStep<T>::finite);
+  if (bad == layers_.end()) return {};
+  const std::string& name = bad->name();
+  const char* const what = bad->nonfinite_input();
+  return {.text = what ? std::string("the ") + what + " of '" + name +
+                             "' has an entry that is not finite"
+                       : "s is not finite, because of the pairing of '" + name + "'",
+          .layer = name,
+          .nonfinite = true};
+}
+
+// A number that is not finite is the optimizer's to deal with, in all processes alike.
+template <class T>
+void Passes<T>::agree(const StepProblem& own) {
+  problem_ = shared_->agree(facts_, own);
+  if (!problem_.text.empty() && !problem_.nonfinite && (own.text.empty() || own.nonfinite)) {
+    throw std::runtime_error(error_message("Optimizer::step", problem_.text));
+  }
+}
+
+template <class T>
+void Passes<T>::start_sharing() {
+  directions_.clear();
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    const bool sent = shared_->sent(l) && layers_[l].takes_part();
+    directions_.push_back(sent ? layers_[l].buffers().direction() : MatrixView<T>{});
+  }
+  shared_->peers().start(directions_);
+}
+
+template <class T>
+void Passes<T>::exchange_sums() {
+  StepProblem own = own_problem();
+  if (failure_) {
+    try {
+      std::rethrow_exception(failure_);
+    } catch (const std::exception& error) {
+      own = {.text = error.what()};
+    } catch (...) {
+      own = {.text = "an exception of an unknown type"};
+    }
+  }
+  sums_.clear();
+  for (const auto& layer : layers_) {
+    sums_.push_back(layer.elsewhere() ? LayerSum{} : layer.sum());
+  }
+  bool taken = !settled_;
+  problem_ = shared_->exchange(sums_, own, taken);
+  settled_ = !taken;
+  if (failure_) std::rethrow_exception(failure_);
+  if (!problem_.text.empty() && !problem_.nonfinite) {
+    throw std::runtime_error(error_message("Optimizer::step", problem_.text));
+  }
+  for (size_t l = 0; l < sums_.size(); ++l) layers_[l].set_sum(sums_[l]);
 }
 
 template <class T>

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -19,7 +22,9 @@ namespace normball::detail {
 template <class T>
 class Passes {
  public:
-  Passes(const std::vector<Layer>& layers, const Execution& execution);
+  // With peers: layers whose owner is another process are found there.
+  Passes(const std::vector<Layer>& layers, const Execution& execution,
+         std::shared_ptr<Peers<T>> peers = nullptr);
 
   std::vector<LayerStep<T>>& layers() { return layers_; }
   const std::vector<LayerStep<T>>& layers() const { return layers_; }
@@ -55,21 +60,32 @@ class Passes {
   void keep_gradients() { settled_ = false; }  // ... also where none had to
   void start_afresh();                         // at another step
 
-  // The first layer that is not finite, or none (the number of layers).
-  size_t first_nonfinite() const;
+  // Why s is NaN: the first layer that is not finite, of the first process that has one.
+  StepProblem problem();
 
   // ‖W_l‖_l / r_l of every layer.
   std::span<const double> weight_norms(std::span<const Parameter<T>> parameters);
 
  private:
+  void bind(std::string_view where, std::span<const Parameter<T>> parameters, const Method& method,
+            std::int64_t step);
+
   // The order in which directions are found.
   enum class Stage { Stored, Overwriting, Elementwise };
   static Stage stage(LayerStep<T>& layer);
   void find_stage(Stage now, Find body);
-  bool finite() const { return std::ranges::all_of(layers_, &LayerStep<T>::finite); }
+  bool finite() const {
+    return problem_.text.empty() && std::ranges::all_of(layers_, &LayerStep<T>::finite);
+  }
+  StepProblem own_problem();
+  void find_stages(Find body);
+  void agree(const StepProblem& own);
+  void start_sharing();
+  void exchange_sums();
   bool may_overflow(const Method& method, std::int64_t step) const;
   void even_out_workspaces();
 
+  std::optional<SharedStep<T>> shared_;
   std::vector<LayerStep<T>> layers_;
   bool undoable_, report_weight_norms_;
   Work work_;
@@ -78,6 +94,13 @@ class Passes {
   bool settled_ = true;           // all averages have taken their gradients in, or none
   std::vector<Target<T>> targets_;
   std::vector<double> duals_, shares_, norms_;
+
+  // Of a step that is shared.
+  StepFacts facts_;
+  StepProblem problem_;         // that all processes know of
+  std::exception_ptr failure_;  // of this process, until the others know
+  std::vector<LayerSum> sums_;
+  std::vector<MatrixView<T>> directions_;
 };
 
 }  // namespace normball::detail

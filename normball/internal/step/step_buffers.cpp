@@ -24,9 +24,10 @@ void validate(const Execution& execution) {
 
 template <class T>
 StepBuffers<T>::StepBuffers(const Execution& execution, const Shape& shape,
-                            const GeometryRules& rules)
+                            const GeometryRules& rules, bool elsewhere)
     : light_(execution.light),
       external_(execution.external_momentum),
+      elsewhere_(elsewhere),
       stored_(rules.stored),
       some_overwrite_(execution.overwrite_gradients),
       direction_in_gradient_(execution.overwrite_gradients && rules.may_overwrite_gradient),
@@ -45,6 +46,7 @@ void StepBuffers<T>::bind(const Parameter<T>& parameter, double alpha, double ne
 
 template <class T>
 MatrixView<T> StepBuffers<T>::average() {
+  if (elsewhere_) return {};
   if (light_) return parameter_.gradient;
   if (external_) return parameter_.momentum;
   return {own_average_.data(), shape_.rows, shape_.cols};
@@ -68,7 +70,7 @@ ConstMatrixView<T> StepBuffers<T>::next_average(Index begin, Index end, Workspac
 
 template <class T>
 void StepBuffers<T>::take_gradient(Index begin, Index end) {
-  if (light_) return;
+  if (light_ || elsewhere_) return;
   const auto d = average().row_range(begin, end);
   next_momentum<T>(d, parameter_.gradient.row_range(begin, end), alpha_, d);
 }

@@ -16,13 +16,17 @@ constexpr double worth_a_team = 5e6;  // of a single matrix
 }  // namespace
 
 Work divide_work(std::span<const LayerWork> layers, int threads) {
+  const auto cost = [](const LayerWork& layer, Index rows) {
+    return layer.elsewhere ? elementwise_cost(rows, layer.shape.cols)
+                           : layer.rules.cost(rows, layer.shape.cols);
+  };
   Work work;
   double total = 0;
   for (size_t l = 0; l < layers.size(); ++l) {
-    const auto& [shape, rules] = layers[l];
+    const auto& [shape, rules, elsewhere] = layers[l];
     if (shape.size() == 0) continue;  // however many empty rows it has
     const Index rows = rules.stored ? shape.rows : std::max<Index>(1, part_size / shape.cols);
-    total += rules.cost(shape.rows, shape.cols);
+    total += cost(layers[l], shape.rows);
     for (Index begin = 0; begin < shape.rows; begin += rows) {
       work.items.push_back({.layer = l,
                             .part = static_cast<size_t>(begin / rows),
@@ -31,15 +35,14 @@ Work divide_work(std::span<const LayerWork> layers, int threads) {
     }
   }
   const auto cost_of = [&](const WorkItem& item) {
-    const auto& [shape, rules] = layers[item.layer];
-    return rules.cost(item.end - item.begin, shape.cols);
+    return cost(layers[item.layer], item.end - item.begin);
   };
   std::ranges::stable_sort(work.items, std::greater{}, cost_of);
   work.threads = total < worth_waking_threads ? 1 : threads;
   // A large matrix with more than a thread's share of the work would keep the others waiting.
   for (auto& item : work.items) {
-    item.team = layers[item.layer].rules.uses_threads && cost_of(item) > worth_a_team &&
-                cost_of(item) * work.threads > total;
+    item.team = layers[item.layer].rules.uses_threads && !layers[item.layer].elsewhere &&
+                cost_of(item) > worth_a_team && cost_of(item) * work.threads > total;
   }
   return work;
 }

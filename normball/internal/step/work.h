@@ -13,6 +13,7 @@ namespace normball::detail {
 struct LayerWork {
   Shape shape;
   const GeometryRules& rules;
+  bool elsewhere = false;  // another process finds its direction; here it is only added
 };
 
 // Some rows of a layer.

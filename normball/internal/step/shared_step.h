@@ -1,0 +1,58 @@
+// What the processes of a step tell each other: that all are at the same step before anything is
+// changed, what stops one of them, and the layers' sums. Internal.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "normball/peers.h"
+
+namespace normball::detail {
+
+// What must be the same in all processes, or they would wait for each other's directions.
+struct StepFacts {
+  std::int64_t step = 0;
+  double lr = 0, alpha = 0;
+  std::uint64_t layers = 0;  // a digest of which take part
+};
+
+// What stops a step; nothing where the text is empty.
+struct StepProblem {
+  std::string text = {};
+  std::string layer = {};  // that is not finite, if that is the problem
+  bool nonfinite = false;
+};
+
+// A layer's part of s.
+struct LayerSum {
+  double dual = 0, weight_pairing = 0;
+};
+
+template <class T>
+class SharedStep {
+ public:
+  SharedStep(std::shared_ptr<Peers<T>> peers, size_t layers);
+
+  bool elsewhere(size_t layer) const {
+    return owners_[layer] != every_process && owners_[layer] != peers_->rank();
+  }
+  bool sent(size_t layer) const { return owners_[layer] != every_process; }
+  Peers<T>& peers() { return *peers_; }
+
+  // Each returns the same in all processes: the problem of the first that has one, with its rank in
+  // front. The text of a problem elsewhere reaches all.
+  StepProblem agree(const StepFacts& facts, const StepProblem& own);
+  // sums <- those of the layers' owners (of rank 0 where all have them). `taken`: whether averages
+  // have taken their gradients in, here and then anywhere.
+  StepProblem exchange(std::span<LayerSum> sums, const StepProblem& own, bool& taken);
+
+ private:
+  StepProblem first_problem(const StepProblem& own, std::span<const unsigned char> flags);
+
+  std::shared_ptr<Peers<T>> peers_;
+  std::vector<int> owners_;
+  std::vector<std::byte> own_, all_;  // of messages
+};
+
+}  // namespace normball::detail
