@@ -27,6 +27,7 @@ void NormBall::find_states() const {
 
 std::vector<std::pair<std::string, Tensor>> NormBall::layer_state() {
   const Plan& now = plan();
+  require_whole_state("NormBall::layer_state");
   for (const auto& part : now.parts) part->store_bases();
   std::vector<std::pair<std::string, Tensor>> result;
   for (size_t i = 0; i < now.routing.routes.size(); ++i) {
@@ -66,6 +67,7 @@ void NormBall::set_steps_taken(int64_t steps) {
 }
 
 void NormBall::save(::torch::serialize::OutputArchive& archive) const {
+  require_whole_state("NormBall::save");
   if (plan_) {
     find_states();
     for (const auto& part : plan_->parts) part->store_bases();

@@ -2,6 +2,7 @@
 #include "normball/base/error.h"
 #include "normball/routed.h"
 #include "normball_torch/part.h"
+#include "normball_torch/ranks/shared_directions.h"
 
 namespace normball::optim {
 namespace {
@@ -16,8 +17,9 @@ template <class T>
 class CorePart final : public Part {
  public:
   CorePart(std::vector<Member> members, const Method& method, const Execution& execution,
-           int64_t steps)
-      : Part(std::move(members)), optimizer_(method, layers_of(members_), external(execution)) {
+           int64_t steps, const std::shared_ptr<ranks::Ranks>& ranks)
+      : Part(std::move(members)),
+        optimizer_(method, layers_of(members_), external(execution), peers_of(ranks)) {
     load(steps);
   }
 
@@ -32,9 +34,13 @@ class CorePart final : public Part {
       RoutedTensor<T> routed{.weight = weight, .has_gradient = gradient.defined()};
       if (gradient.defined()) {
         Tensor& own = member.state->momentum_buffer();
-        own = momentum_of(member, scalar_type<T>);
         routed.gradient = gradient.template data_ptr<T>();
-        routed.momentum = own.template data_ptr<T>();
+        if (!member.elsewhere) {
+          own = momentum_of(member, scalar_type<T>);
+          routed.momentum = own.template data_ptr<T>();
+        } else if (!is_elsewhere(own)) {
+          own = momentum_elsewhere();
+        }
         routed.lr_factor = member.lr_factor;
         gradients_.push_back(gradient);  // a copy must live until apply()
       }
@@ -64,7 +70,7 @@ class CorePart final : public Part {
 
   void store_bases() override {
     for (const auto& [name, buffer, member, offset] : bases()) {
-      if (member->state == nullptr) continue;
+      if (member->state == nullptr || member->elsewhere) continue;
       Tensor& basis = member->state->basis();
       if (!basis.defined()) basis = ::torch::zeros({basis_size(*member->route)}, scalar_type<T>);
       std::copy_n(buffer.data, buffer.size(), basis.template data_ptr<T>() + offset);
@@ -82,6 +88,23 @@ class CorePart final : public Part {
   static Execution external(Execution execution) {
     execution.external_momentum = true;
     return execution;
+  }
+
+  // Marks the members whose directions other ranks find. A tensor's matrices stay together, since
+  // its momentum does.
+  std::shared_ptr<Peers<T>> peers_of(const std::shared_ptr<ranks::Ranks>& ranks) {
+    if (ranks == nullptr) return nullptr;
+    const auto layers = layers_of(members_);
+    std::vector<size_t> tensors;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      tensors.insert(tensors.end(), members_[i].route->blocks.size(), i);
+    }
+    auto owners = share_layers(layers, ranks->size(), tensors);
+    for (size_t l = 0; l < owners.size(); ++l) {
+      members_[tensors[l]].owner = owners[l];
+      members_[tensors[l]].elsewhere = owners[l] != every_process && owners[l] != ranks->rank();
+    }
+    return std::make_shared<ranks::SharedDirections<T>>(ranks, layers, std::move(owners));
   }
 
   // The core's state, which is the bases alone, beside the members it belongs to.
@@ -124,13 +147,16 @@ class CorePart final : public Part {
 
 template <class T>
 std::unique_ptr<Part> make_core_part(std::vector<Member> members, const Method& method,
-                                     const Execution& execution, int64_t steps) {
-  return std::make_unique<CorePart<T>>(std::move(members), method, execution, steps);
+                                     const Execution& execution, int64_t steps,
+                                     const std::shared_ptr<ranks::Ranks>& ranks) {
+  return std::make_unique<CorePart<T>>(std::move(members), method, execution, steps, ranks);
 }
 
 template std::unique_ptr<Part> make_core_part<float>(std::vector<Member>, const Method&,
-                                                     const Execution&, int64_t);
+                                                     const Execution&, int64_t,
+                                                     const std::shared_ptr<ranks::Ranks>&);
 template std::unique_ptr<Part> make_core_part<double>(std::vector<Member>, const Method&,
-                                                      const Execution&, int64_t);
+                                                      const Execution&, int64_t,
+                                                      const std::shared_ptr<ranks::Ranks>&);
 
 }  // namespace normball::optim

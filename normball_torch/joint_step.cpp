@@ -9,12 +9,18 @@
 namespace normball::optim {
 
 void NormBall::step_with_gradients() {
-  Plan& plan = this->plan();
-  if (!plan.any_gradient()) return;
-  plan.for_each_member(require_fitting);
-  if (plan.parts.size() > 1) plan.require_apart();
-  const double lr = set_lrs(plan);
-  for (const auto& part : plan.parts) part->set_lr(lr);
+  const bool shared = defaults_ && whole().ranks();
+  bool ready = false;
+  std::exception_ptr failure;
+  try {
+    ready = get_ready();
+  } catch (...) {
+    if (!shared) throw;
+    failure = std::current_exception();  // the others must know
+  }
+  if (shared) require_all_ready(ready, failure);
+  if (!ready) return;
+  Plan& plan = *plan_;
   try {
     combine(plan);
   } catch (...) {
@@ -24,6 +30,17 @@ void NormBall::step_with_gradients() {
   if (report_.skipped) return;
   ++steps_;
   warn_of_a_stall(plan);
+}
+
+// All checks that need no other rank; whether there is a gradient at all.
+bool NormBall::get_ready() {
+  Plan& plan = this->plan();
+  if (!plan.any_gradient()) return false;
+  plan.for_each_member(require_fitting);
+  if (plan.parts.size() > 1) plan.require_apart();
+  const double lr = set_lrs(plan);
+  for (const auto& part : plan.parts) part->set_lr(lr);
+  return true;
 }
 
 // A rule's lr keeps its ratio to the group's.

@@ -57,6 +57,10 @@ class NormBall : public ::torch::optim::Optimizer {
   // After the tensors of layer_state() were overwritten: with the count they are the whole state.
   void set_steps_taken(int64_t steps);
 
+  // With ranks, called by all together: brings every momentum from its owner to all ranks, until
+  // the next step. Needed before save(), layer_state() and changes of the parameters.
+  void consolidate_state();
+
   // As the options have it now; its lr is that of groups without one.
   Method method() const;
 
@@ -109,6 +113,10 @@ class NormBall : public ::torch::optim::Optimizer {
   NormBallParamState& state_of(const ::torch::Tensor& parameter);
 
   void step_with_gradients();
+  bool get_ready();
+  void require_all_ready(bool ready, const std::exception_ptr& failure);
+  void compare_ranks(ranks::Ranks& ranks, Plan& plan);
+  void require_whole_state(std::string_view where) const;
   double lr_of(const Plan& plan, size_t group, const Route& route);
   double set_lrs(Plan& plan);
   void combine(Plan& plan);

@@ -51,6 +51,7 @@ void for_each_field(F&& f, Options&... o) {
   f(Field<Of::Whole>{"overwrite_gradients"}, o.overwrite_gradients()...);
   f(Field<Of::Whole>{"skip_nonfinite"}, o.skip_nonfinite()...);
   f(Field<Of::Whole>{"force_aten"}, o.force_aten()...);
+  f(Field<Of::Whole>{"ranks"}, o.ranks()...);
 }
 
 template <class T>

@@ -12,6 +12,10 @@
 #include "normball/method.h"
 #include "normball/routing.h"
 
+namespace normball::ranks {
+class Ranks;
+}
+
 namespace normball::optim {
 
 struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBallOptions> {
@@ -48,6 +52,10 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   TORCH_ARG(std::optional<bool>, overwrite_gradients) = {};
   TORCH_ARG(std::optional<bool>, skip_nonfinite) = {};  // skip a step with NaN instead of throwing
   TORCH_ARG(std::optional<bool>, force_aten) = {};      // tensor operations on the CPU as well
+  // Several processes with the same weights, and gradients averaged over them before every step (as
+  // by DDP), share the LMOs: see normball_torch/ranks/. All call step() and
+  // consolidate_state() together.
+  TORCH_ARG(std::shared_ptr<::normball::ranks::Ranks>, ranks) = {};
 
  public:
   void serialize(::torch::serialize::InputArchive& archive) override;

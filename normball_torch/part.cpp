@@ -92,6 +92,11 @@ void require_fitting(const Member& member) {
   }
   const Tensor& momentum = member.state->momentum_buffer();
   if (!momentum.defined()) return;
+  if (is_elsewhere(momentum)) {
+    if (member.elsewhere) return;
+    normball::throw_invalid(here, "the momentum of '", name, "' is with another rank: before ",
+                            "parameters join or leave, call consolidate_state() in all ranks");
+  }
   if (momentum.layout() != ::torch::kStrided || momentum.is_meta() ||
       !at::isFloatingType(momentum.scalar_type()) || momentum.sizes() != member.tensor.sizes()) {
     normball::throw_invalid(
@@ -115,6 +120,12 @@ Tensor gradient_of(const Member& member, ::torch::ScalarType type) {
   const Tensor& gradient = member.tensor.grad();
   if (is_plain(gradient) && gradient.scalar_type() == type) return gradient;
   return gradient.defined() ? plain(gradient.detach().to(type)) : gradient;
+}
+
+Tensor momentum_elsewhere() { return ::torch::empty({0}, ::torch::kUInt8); }
+
+bool is_elsewhere(const Tensor& momentum) {
+  return momentum.defined() && momentum.scalar_type() == ::torch::kUInt8 && momentum.numel() == 0;
 }
 
 Tensor momentum_of(const Member& member, ::torch::ScalarType type) {

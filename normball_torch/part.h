@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "normball/optimizer.h"
+#include "normball/peers.h"
 #include "normball/routing.h"
 #include "normball_torch/options.h"
 #include "normball_torch/state_key.h"
@@ -21,8 +22,10 @@ struct Member {
   NormBallParamState* state = nullptr;  // null once the user has taken it out of the optimizer
   StateKey key = {};
   size_t group = 0;
-  size_t first_layer = 0;  // of its first block in the whole report
-  double lr_factor = 1;    // set before every step
+  size_t first_layer = 0;     // of its first block in the whole report
+  double lr_factor = 1;       // set before every step
+  int owner = every_process;  // the rank that finds its direction and has its momentum
+  bool elsewhere = false;     // it is another than this
 };
 
 class Part {
@@ -62,6 +65,9 @@ bool is_plain(const ::torch::Tensor& tensor);
 ::torch::Tensor plain(const ::torch::Tensor& tensor);
 // The gradient as the step needs it: plain, in the given type. Undefined if none.
 ::torch::Tensor gradient_of(const Member& member, ::torch::ScalarType type);
+// In place of a momentum that another rank has, so that it cannot be taken for one of zeros.
+::torch::Tensor momentum_elsewhere();
+bool is_elsewhere(const ::torch::Tensor& momentum);  // whether it is that
 // The state's momentum in that type; zeros if there is none yet.
 ::torch::Tensor momentum_of(const Member& member, ::torch::ScalarType type);
 // Entries of the basis that power iteration keeps for a matrix, or for all of a parameter; else 0.
@@ -73,7 +79,8 @@ Index basis_size(const Route& route);
 // T is float or double. The execution is undoable where another part may fail after this one.
 template <class T>
 std::unique_ptr<Part> make_core_part(std::vector<Member> members, const Method& method,
-                                     const Execution& execution, int64_t steps);
+                                     const Execution& execution, int64_t steps,
+                                     const std::shared_ptr<ranks::Ranks>& ranks);
 std::unique_ptr<Part> make_aten_part(std::vector<Member> members, const Method& method,
                                      const Execution& execution, int64_t steps);
 

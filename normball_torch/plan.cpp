@@ -256,11 +256,24 @@ std::unique_ptr<NormBall::Plan> NormBall::make_plan() {
       .nonfinite = whole().skip_nonfinite().value_or(false) ? NonFinite::Skip : NonFinite::Throw};
   const auto add_part = [&](std::vector<Member>& members, auto make_part) {
     if (members.empty()) return;
-    next->parts.push_back(make_part(std::move(members), next->method, execution, steps_));
+    next->parts.push_back(make_part(std::move(members)));
   };
-  add_part(float_members, make_core_part<float>);
-  add_part(double_members, make_core_part<double>);
-  add_part(aten_members, make_aten_part);
+  const auto& ranks = whole().ranks();
+  if (ranks && !aten_members.empty()) {
+    normball::throw_invalid("NormBall", "'", aten_members.front().route->name, "' is stepped by ",
+                            "tensor operations; several ranks share contiguous float32 and ",
+                            "float64 tensors on the CPU only");
+  }
+  const auto core_part = [&]<class T>(T) {
+    return [&](std::vector<Member> members) {
+      return make_core_part<T>(std::move(members), next->method, execution, steps_, ranks);
+    };
+  };
+  add_part(float_members, core_part(0.0F));
+  add_part(double_members, core_part(0.0));
+  add_part(aten_members, [&](std::vector<Member> members) {
+    return make_aten_part(std::move(members), next->method, execution, steps_);
+  });
   return next;
 }
 

@@ -50,6 +50,7 @@ struct NormBall::Plan {
     bool written;
   };
   std::vector<Span> spans;  // scratch memory of require_apart()
+  bool compared = false;    // the ranks' weights and gradients
 
   bool any_gradient() const;
   // Throws for a gradient or a momentum on memory that the step writes to. Where there is one part,

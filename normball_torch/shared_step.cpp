@@ -1,0 +1,146 @@
+// What the ranks of a step ask each other before the core does: that all have come with the same
+// parameters, weights and averaged gradients.
+#include <cstring>
+
+#include "normball/base/error.h"
+#include "normball_torch/aten_norms.h"
+#include "normball_torch/plan.h"
+#include "normball_torch/ranks/ranks.h"
+
+namespace normball::optim {
+namespace {
+
+using ::torch::Tensor;
+constexpr auto step_name = "NormBall::step";
+
+template <class T>
+std::vector<T> gathered(ranks::Ranks& ranks, std::span<const T> own) {
+  std::vector<T> all(own.size() * static_cast<size_t>(ranks.size()));
+  ranks.gather(std::as_bytes(own), std::as_writable_bytes(std::span(all)));
+  return all;
+}
+
+struct Arrival {
+  std::uint64_t failed, ready, compare, members;
+};
+
+std::string what_of(const std::exception_ptr& failure) {
+  try {
+    if (failure) std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of an unknown type";
+  }
+  return {};
+}
+
+// The text of the first rank that failed, in all of them.
+std::string reason_of(ranks::Ranks& ranks, size_t rank, const std::exception_ptr& failure) {
+  constexpr size_t longest = 1000;
+  std::array<char, longest> own = {};
+  const std::string text = what_of(failure);
+  std::memcpy(own.data(), text.data(), std::min(text.size(), longest - 1));
+  const auto all = gathered<char>(ranks, own);
+  return "rank " + std::to_string(rank) + ": " + (all.data() + rank * longest);
+}
+
+// Of the bytes, eight at a time.
+std::uint64_t digest_of(const Tensor& tensor) {
+  std::uint64_t digest = 14695981039346656037u;
+  const Tensor bytes = plain(tensor.detach());
+  const auto* data = static_cast<const char*>(bytes.data_ptr());
+  const size_t size = bytes.nbytes();
+  for (size_t i = 0; i < size; i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, data + i, std::min<size_t>(8, size - i));
+    digest = (digest ^ word) * 1099511628211u;
+    digest ^= digest >> 29;
+  }
+  return digest;
+}
+
+}  // namespace
+
+void NormBall::require_all_ready(bool ready, const std::exception_ptr& failure) {
+  ranks::Ranks& ranks = *whole().ranks();
+  size_t members = 0;
+  if (ready) plan_->for_each_member([&](const Member&) { ++members; });
+  const Arrival own{.failed = failure != nullptr,
+                    .ready = ready,
+                    .compare = ready && !plan_->compared,
+                    .members = members};
+  const auto all = gathered<Arrival>(ranks, std::span(&own, 1));
+  bool compare = false;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].failed == 0) continue;
+    const std::string reason = reason_of(ranks, rank, failure);
+    if (failure) std::rethrow_exception(failure);
+    throw ranks::RanksError(normball::error_message(step_name, reason));
+  }
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    compare = compare || all[rank].compare != 0;
+    if (all[rank].ready == all[0].ready && all[rank].members == all[0].members) continue;
+    throw ranks::RanksError(normball::error_message(
+        step_name, "rank ", rank, all[rank].ready == 0 ? " has no gradient at all" : " has ",
+        all[rank].ready == 0 ? "" : std::to_string(all[rank].members) + " parameters", ", rank 0 ",
+        all[0].ready == 0 ? "none" : "has " + std::to_string(all[0].members) + " with gradients"));
+  }
+  if (compare) compare_ranks(ranks, *plan_);
+}
+
+// Once for a plan: a program that forgets to average would train as many models as it has ranks.
+void NormBall::compare_ranks(ranks::Ranks& ranks, Plan& plan) {
+  std::vector<std::uint64_t> digests;
+  std::vector<std::string> what;
+  plan.for_each_member([&](const Member& member) {
+    const Tensor& gradient = member.tensor.grad();
+    digests.push_back(digest_of(member.tensor));
+    digests.push_back(gradient.defined() ? digest_of(gradient) : 0);
+    what.push_back("the weight of '" + member.route->name + "'");
+    what.push_back("the gradient of '" + member.route->name + "'");
+  });
+  const auto all = gathered<std::uint64_t>(ranks, digests);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const size_t rank = i / digests.size(), value = i % digests.size();
+    if (all[i] == all[value]) continue;
+    throw ranks::RanksError(normball::error_message(
+        step_name, what[value], " in rank ", rank, " is not that of rank 0: ",
+        value % 2 == 0 ? "all ranks must start from the same weights"
+                       : "average the gradients over all ranks before step(), as DDP does"));
+  }
+  plan.compared = true;
+}
+
+// Asks the state itself, which may outlive the plan.
+void NormBall::require_whole_state(std::string_view where) const {
+  for (const auto& [key, state] : state_) {
+    const auto* const own = dynamic_cast<const NormBallParamState*>(state.get());
+    if (own == nullptr || !is_elsewhere(own->momentum_buffer())) continue;
+    normball::throw_invalid(where, "a momentum is with another rank, its owner: call ",
+                            "consolidate_state() in all ranks first");
+  }
+}
+
+void NormBall::consolidate_state() {
+  Plan& plan = this->plan();
+  const auto& ranks = whole().ranks();
+  if (!ranks) return;
+  for (const auto& part : plan.parts) part->store_bases();
+  plan.for_each_member([&](Member& member) {
+    if (member.owner == every_process) return;
+    const auto type = compute_type(member.tensor.scalar_type());
+    const auto bring = [&](Tensor& buffer, at::IntArrayRef sizes) {
+      if (member.elsewhere) {
+        buffer = ::torch::zeros(sizes, member.tensor.options().dtype(type).requires_grad(false));
+      }
+      ranks->broadcast(buffer, member.owner)->wait();
+    };
+    if (!member.elsewhere) member.state->momentum_buffer() = momentum_of(member, type);
+    bring(member.state->momentum_buffer(), member.tensor.sizes());
+    const Index basis = basis_size(*member.route);
+    if (basis > 0) bring(member.state->basis(), {basis});
+  });
+}
+
+}  // namespace normball::optim
