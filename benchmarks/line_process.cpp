@@ -16,7 +16,7 @@ namespace normball::benchmarks {
 LineProcess::LineProcess(std::vector<std::string> command) : name_(command.at(0)) {
   int to_child[2], from_child[2];
   if (::pipe2(to_child, O_CLOEXEC) != 0 || ::pipe2(from_child, O_CLOEXEC) != 0) {
-    throw_invalid("LineProcess", "no pipe: ", std::strerror(errno));
+    throw_invalid("LineProcess", "cannot create a pipe: ", std::strerror(errno));
   }
   std::signal(SIGPIPE, SIG_IGN);  // a child that ended is seen by its missing answer
   posix_spawn_file_actions_t actions;

@@ -12,6 +12,7 @@
 #include "cli/table.h"
 #include "normball/base/error.h"
 #include "normball/base/parallel.h"
+#include "normball/base/text.h"
 #include "normball/internal/kernels/kernels.h"
 
 namespace normball::cli {
@@ -57,8 +58,8 @@ class Bench {
     limits_ = benchmarks::measure_limits(threads_, options_.rounds);
     std::cout << "This machine with " << threads_ << (threads_ == 1 ? " thread" : " threads")
               << ", float32, best of " << options_.rounds << ": SGEMM "
-              << format("%.0f", limits_.sgemm_flops / 1e9) << " GF/s, memory copy "
-              << format("%.1f", limits_.copy_bytes / 1e9) << " GB/s, kernels " << kernel_variant()
+              << printed("%.0f", limits_.sgemm_flops / 1e9) << " GF/s, memory copy "
+              << printed("%.1f", limits_.copy_bytes / 1e9) << " GB/s, kernels " << kernel_variant()
               << ".\n";
     result_["threads"] = threads_;
     result_["rounds"] = options_.rounds;
@@ -78,8 +79,8 @@ class Bench {
         LmoTask task(rows, cols, parse_polar_solver(solver), threads_);
         const double seconds = benchmarks::best_seconds(options_.rounds, [&] { task.run(); });
         const double floor = task.floor_seconds(limits_), error = task.orthogonality_error();
-        table.add({shape, solver, format("%.3f ms", seconds * 1e3), format("%.2f", seconds / floor),
-                   format("%.1e", error)});
+        table.add({shape, solver, printed("%.3f ms", seconds * 1e3),
+                   printed("%.2f", seconds / floor), printed("%.1e", error)});
         result_["lmo"].push_back({{"shape", shape},
                                   {"solver", solver},
                                   {"seconds", seconds},
@@ -102,8 +103,8 @@ class Bench {
       task.run();
       const double seconds = benchmarks::best_seconds(options_.rounds, [&] { task.run(); });
       const double rate = benchmarks::pass_bytes(shape) / seconds;
-      table.add({norm, format("%.1f ms", seconds * 1e3), format("%.1f GB/s", rate / 1e9),
-                 format("%.0f %%", 100 * rate / limits_.copy_bytes)});
+      table.add({norm, printed("%.1f ms", seconds * 1e3), printed("%.1f GB/s", rate / 1e9),
+                 printed("%.0f %%", 100 * rate / limits_.copy_bytes)});
       result_["passes"].push_back(
           {{"norm", norm}, {"seconds", seconds}, {"bytes_per_second", rate}});
     }
@@ -123,8 +124,9 @@ class Bench {
         const double seconds =
             benchmarks::best_seconds(std::min(options_.rounds, 3), [&] { task.run(); });
         const double floor = task.floor_seconds(limits_);
-        table.add({model, solver, format("%.1f ms", seconds * 1e3), format("%.2f", seconds / floor),
-                   format("%.0f MiB", task.extra_bytes() / (1 << 20))});
+        table.add({model, solver, printed("%.1f ms", seconds * 1e3),
+                   printed("%.2f", seconds / floor),
+                   printed("%.0f MiB", task.extra_bytes() / (1 << 20))});
         result_["step"].push_back({{"model", model},
                                    {"solver", solver},
                                    {"seconds", seconds},
@@ -222,9 +224,10 @@ void add_bench_command(CLI::App& app) {
   bench->add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
       ->check(integer_in(0, 4096))
       ->capture_default_str();
-  auto* rounds = bench->add_option("--rounds", options->rounds, "Timings, of which the best counts")
-                     ->check(integer_in(1, 1'000'000))
-                     ->capture_default_str();
+  auto* rounds =
+      bench->add_option("--rounds", options->rounds, "Number of timings; the best counts")
+          ->check(integer_in(1, 1'000'000))
+          ->capture_default_str();
   auto* json_file =
       bench->add_option("--json", options->json_file, "Also write the results to this file");
   auto* requests = bench->add_flag(

@@ -15,9 +15,10 @@
 #include "cli/table.h"
 #include "normball/base/error.h"
 #include "normball/base/parallel.h"
+#include "normball/base/text.h"
 #include "normball/polar.h"
 #include "trainer/runtime/tensor_memory.h"
-#include "trainer/train/stored_run.h"
+#include "trainer/runtime/threads.h"
 
 namespace normball::cli {
 namespace {
@@ -63,7 +64,7 @@ class Side {
 // The answers to one side's requests: seconds of a step, peak bytes; then seconds and flops of the
 // passes, which the other side need not tell.
 void serve(const Options& options) {
-  trainer::train::use_threads(options.threads);
+  trainer::runtime::use_threads(options.threads);
   trainer::runtime::keep_tensor_memory();
   TrainingTask task(options.requests, options.threads, options.solver);
   for (std::string line; std::getline(std::cin, line);) {
@@ -97,16 +98,16 @@ json measure(const std::string& name, const Options& options, Table& table) {
                  {"sgemm_flops_per_second", sgemm},
                  {"peak_bytes", ours.bytes()}};
   std::vector<std::string> row = {name,
-                                  format("%.0f ms", ours.seconds() * 1e3),
-                                  format("%.0f ms", ours.passes() * 1e3),
-                                  format("%.0f GF/s", rate / 1e9),
-                                  format("%.0f %%", 100 * rate / sgemm),
-                                  format("%.0f MiB", ours.bytes() / mebibyte)};
+                                  printed("%.0f ms", ours.seconds() * 1e3),
+                                  printed("%.0f ms", ours.passes() * 1e3),
+                                  printed("%.0f GF/s", rate / 1e9),
+                                  printed("%.0f %%", 100 * rate / sgemm),
+                                  printed("%.0f MiB", ours.bytes() / mebibyte)};
   if (theirs) {
-    row.insert(row.end(), {format("%.0f ms", theirs->seconds() * 1e3),
-                           format("%.0f MiB", theirs->bytes() / mebibyte),
-                           format("%.2f", theirs->seconds() / ours.seconds()),
-                           format("%.2f", ours.bytes() / theirs->bytes())});
+    row.insert(row.end(), {printed("%.0f ms", theirs->seconds() * 1e3),
+                           printed("%.0f MiB", theirs->bytes() / mebibyte),
+                           printed("%.2f", theirs->seconds() / ours.seconds()),
+                           printed("%.2f", ours.bytes() / theirs->bytes())});
     result["pytorch_seconds"] = theirs->seconds();
     result["pytorch_peak_bytes"] = theirs->bytes();
   }
@@ -117,7 +118,7 @@ json measure(const std::string& name, const Options& options, Table& table) {
 void compare(Options options) {
   if (!options.alone && !std::filesystem::exists(options.peer)) {
     throw_invalid("bench train", "no '", options.peer,
-                  "' here; start from the source directory, name it with --peer, or leave "
+                  "' here; run from the source directory, name it with --peer, or leave "
                   "PyTorch out with --alone");
   }
   OutputFile file("bench train", options.json_file);
@@ -157,7 +158,7 @@ void add_bench_train_command(CLI::App& bench) {
   train->add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
       ->check(integer_in(0, 4096))
       ->capture_default_str();
-  train->add_option("--rounds", options->rounds, "Timings, of which the best counts")
+  train->add_option("--rounds", options->rounds, "Number of timings; the best counts")
       ->check(integer_in(1, 1'000'000))
       ->capture_default_str();
   train->add_option("--solver", options->solver, "Our polar solver, e.g. exact, damped, muon")

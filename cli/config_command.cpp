@@ -74,7 +74,7 @@ void run_config(const Options& options) {
   } else {
     load_with_warnings(options.check, options.settings);
     std::cout << options.check
-              << ": fine (the data was not looked at; `normball train --dry-run` does)\n";
+              << ": valid (the data was not read; `normball train --dry-run` reads it)\n";
   }
 }
 
@@ -89,7 +89,7 @@ void add_config_command(CLI::App& app) {
   config->add_option("--show", options->show,
                      "A preset or file: print the whole configuration it resolves to");
   config->add_option("--check", options->check,
-                     "A preset or file: is it right? Exit code 1 if not");
+                     "A preset or file: check it; exit code 1 if it is wrong");
   add_settings(*config, options->settings);
   config->callback([options] { run_config(*options); });
 }

@@ -10,8 +10,8 @@
 #include "cli/commands.h"
 #include "cli/data_show.h"
 #include "cli/options.h"
-#include "cli/table.h"
 #include "normball/base/processor.h"
+#include "normball/base/text.h"
 #include "trainer/data/idx.h"
 #include "trainer/data/image_set.h"
 #include "trainer/data/prepare.h"
@@ -41,8 +41,8 @@ class Progress {
     if (percent == shown_ || (!terminal_ && percent / 10 == shown_ / 10)) return;
     shown_ = percent;
     const double mega = static_cast<double>(done) / 1e6;
-    const std::string text = std::to_string(percent) + " %  " + format("%.1f MB", mega) +
-                             format("  %.1f MB/s", mega / seconds());
+    const std::string text = std::to_string(percent) + " %  " + printed("%.1f MB", mega) +
+                             printed("  %.1f MB/s", mega / seconds());
     if (!terminal_) {
       std::cerr << text << '\n';
       return;
@@ -72,7 +72,7 @@ void run_prepare(const Options& options) {
     progress(done, all);
   });
   std::cout << "written to " << options.prepare.out << " in "
-            << format("%.1f s", progress.seconds()) << ": " << result.train_tokens
+            << printed("%.1f s", progress.seconds()) << ": " << result.train_tokens
             << " tokens to train on, " << result.validation_tokens
             << " to validate with; tokenizer " << result.tokenizer << ", vocabulary "
             << result.vocabulary << '\n';
@@ -111,7 +111,7 @@ void require_used(const Options& options, DatasetKind kind) {
 void note_about(const TokenDataset& data, const std::string& path) {
   if (!data.compared) {
     std::cout << "note: no checksums are recorded beside these shards (`normball data prepare` "
-                 "does it): whether tokens were changed is not known\n";
+                 "records them): whether tokens were changed is unknown\n";
   }
   std::error_code ignored;
   const auto named = [&](const char* part) {
@@ -132,23 +132,23 @@ void run_verify(const Options& options) {
   switch (kind) {
     case DatasetKind::Images: {
       const ImageData data = load_images(options.path);
-      std::cout << options.path << ": right: " << data.kind << ", " << data.train.count
+      std::cout << options.path << ": valid: " << data.kind << ", " << data.train.count
                 << " training and " << data.test.count << " test images, " << data.classes
                 << " classes\n";
       break;
     }
     case DatasetKind::IdxFile:
-      std::cout << options.path << ": right: IDX array " << shape_text(read_idx(options.path).shape)
+      std::cout << options.path << ": valid: IDX array " << shape_text(read_idx(options.path).shape)
                 << '\n';
       break;
     case DatasetKind::Bpe:
-      std::cout << options.path << ": right: byte-pair vocabulary of "
+      std::cout << options.path << ": valid: byte-pair vocabulary of "
                 << Tokenizer::gpt2(options.path).vocabulary() << " tokens\n";
       break;
     case DatasetKind::Shards:
     case DatasetKind::Text: {
       const TokenDataset data = load_tokens(options.path, kind, options.view);
-      std::cout << options.path << ": right: " << data.kind << " with ";
+      std::cout << options.path << ": valid: " << data.kind << " with ";
       if (has_parts(options.path, kind)) {
         std::cout << data.train.size() << " training and " << data.validation.size()
                   << " validation tokens";
@@ -179,7 +179,7 @@ void add_prepare(CLI::App& data, const std::shared_ptr<Options>& options) {
   auto& command = *data.add_subcommand("prepare", "Turn text files into token shards");
   PrepareOptions& prepare = options->prepare;
   command.add_option("texts", prepare.texts, "Text files, in this order")->required();
-  command.add_option("-o,--out", prepare.out, "Directory to make")->required();
+  command.add_option("-o,--out", prepare.out, "Directory to create")->required();
   auto* bpe = command.add_option("--bpe", prepare.bpe_directory,
                                  "Directory with vocab.bpe (and encoder.json): GPT-2's tokens");
   command.add_flag("--bytes", options->bytes, "A token for each byte (the default)")->excludes(bpe);
@@ -188,7 +188,7 @@ void add_prepare(CLI::App& data, const std::shared_ptr<Options>& options) {
       ->capture_default_str();
   command
       .add_option("--validation", prepare.validation_share,
-                  "The share at the end that is for validation")
+                  "The share, at the end, that is for validation")
       ->check(number_in({.low = 0, .high = 1, .high_open = true}))
       ->capture_default_str();
   command
@@ -199,7 +199,7 @@ void add_prepare(CLI::App& data, const std::shared_ptr<Options>& options) {
       ->check(integer_in(1, 256))
       ->capture_default_str();
   command.footer(
-      "The directory appears when all is written, or not at all. Example:\n"
+      "The directory appears only when everything is written. Example:\n"
       "  normball data prepare book.txt --out data/book --bpe ~/.cache/normball/gpt2\n"
       "scripts/fetch-gpt2-bpe gets that vocabulary.");
   command.callback([options] { run_prepare(*options); });
@@ -215,15 +215,16 @@ void add_data_command(CLI::App& app) {
   data.require_subcommand(1);
   add_prepare(data, options);
 
-  auto& show = *data.add_subcommand("show", "Say what a data set contains");
+  auto& show = *data.add_subcommand("show", "Show what a data set contains");
   add_view_options(show, options);
   show.callback([options] {
     require_used(*options, dataset_kind(options->path));
     show_data(options->path, options->view);
   });
 
-  auto& verify = *data.add_subcommand(
-      "verify", "Read a data set whole and check everything; exit code 1 and the cause if wrong");
+  auto& verify = *data.add_subcommand("verify",
+                                      "Read a whole data set and check everything; exit code 1 and "
+                                      "the cause if something is wrong");
   add_view_options(verify, options);
   verify.callback([options] { run_verify(*options); });
 

@@ -8,6 +8,7 @@
 
 #include "cli/picture.h"
 #include "cli/table.h"
+#include "normball/base/text.h"
 #include "trainer/data/dataset_kind.h"
 #include "trainer/data/idx.h"
 #include "trainer/data/image_set.h"
@@ -56,8 +57,8 @@ void show_images(const ImageData& data) {
   const auto statistics = channel_statistics(data.train);
   std::cout << "\nTraining pixels, scaled to [0, 1]:\n";
   for (size_t c = 0; c < statistics.mean.size(); ++c) {
-    std::cout << "  channel " << c << "  mean " << format("%.4f", statistics.mean[c]) << "  std "
-              << format("%.4f", statistics.std[c]) << '\n';
+    std::cout << "  channel " << c << "  mean " << printed("%.4f", statistics.mean[c]) << "  std "
+              << printed("%.4f", statistics.std[c]) << '\n';
   }
   std::vector<std::int64_t> first;
   std::cout << "\nThe first training images:";
@@ -108,8 +109,8 @@ void print_frequencies(const TokenDataset& dataset, bool parts) {
     std::cout << " '" << printable(dataset.tokenizer->decode({&token, 1})) << "'";
   }
   std::cout << ", is "
-            << format("%.1f %%",
-                      100 * static_cast<double>(*most) / static_cast<double>(dataset.train.size()))
+            << printed("%.1f %%",
+                       100 * static_cast<double>(*most) / static_cast<double>(dataset.train.size()))
             << " of them\n";
 }
 

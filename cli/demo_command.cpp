@@ -64,7 +64,7 @@ Job job_of(const Cell& cell, const Options& options) {
                       "--set", "run.dir=" + into.string(), "--set",
                       "run.seed=" + std::to_string(cell.seed), "--set",
                       "run.steps=" + std::to_string(options.steps), "--set",
-                      "optimizer.lr=" + format("%.17g", cell.lr)},
+                      "optimizer.lr=" + printed("%.17g", cell.lr)},
           .log = into / (cell.name() + ".log")};
 }
 
@@ -91,10 +91,11 @@ void require_no_longer_runs(const std::vector<Cell>& cells, const Options& optio
     const auto lines = trainer::run::read_metrics(run / "metrics.jsonl").lines;
     if (lines.empty() || lines.back().step <= options.steps) continue;
     throw CLI::ValidationError(
-        "--steps", error_message("demo", run.string(), " has taken ", lines.back().step,
-                                 " steps, more than the ", options.steps,
-                                 " asked for; ask for as many, or name another directory with "
-                                 "--into"));
+        "--steps",
+        error_message("demo", run.string(), " has taken ", lines.back().step,
+                      " steps, more than the ", options.steps,
+                      " requested; request at least as many, or name another directory with "
+                      "--into"));
   }
 }
 
@@ -151,7 +152,7 @@ void add_demo_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* demo = app.add_subcommand(
       "demo", "Train a small network with and without clipping at several stepsizes; compare");
-  demo->add_option("--lr", options->lrs, "The stepsizes; one given twice counts once")
+  demo->add_option("--lr", options->lrs, "The stepsizes; repeated ones count once")
       ->check(number_in({.low = 0, .high = 1e30, .low_open = true}))
       ->capture_default_str();
   demo->add_option("--seeds", options->seeds, "Runs for each method and stepsize")
@@ -160,11 +161,11 @@ void add_demo_command(CLI::App& app) {
   demo->add_option("--steps", options->steps, "Steps of each run")
       ->check(integer_in(1, 1'000'000))
       ->capture_default_str();
-  demo->add_option("--jobs", options->jobs, "Runs at a time, on one thread each; 0: one a core")
+  demo->add_option("--jobs", options->jobs, "Runs at a time, on one thread each; 0: one per core")
       ->check(integer_in(0, 4096))
       ->capture_default_str();
   demo->add_option("--into", options->into,
-                   "Directory of the runs; what it has of them is used, not computed again")
+                   "Directory of the runs; those already there are used, not computed again")
       ->capture_default_str();
   demo->callback([options] {
     options->lrs = different_stepsizes(options->lrs);

@@ -70,7 +70,7 @@ Ending best_ending(std::span<const DemoRun> runs, bool clipped) {
 }
 
 std::string number(double value) {
-  return std::isfinite(value) ? format("%.1e", value) : "diverged";
+  return std::isfinite(value) ? printed("%.1e", value) : "diverged";
 }
 
 std::string mean_and_range(const Ending& ending) {
@@ -88,13 +88,13 @@ std::string mean_of(std::span<const DemoRun> runs, bool clipped, double lr, doub
     sum += run.*member;
     ++count;
   }
-  return count == 0 ? "-" : format(pattern, factor * sum / count);
+  return count == 0 ? "-" : printed(pattern, factor * sum / count);
 }
 
 std::string times(const Ending& further, const Ending& closer) {
   const double ratio = further.mean() / closer.mean();
   if (!std::isfinite(ratio)) return "the other diverged";
-  return format(ratio < 9.95 ? "%.1f times" : "%.0f times", ratio);
+  return printed(ratio < 9.95 ? "%.1f times" : "%.0f times", ratio);
 }
 
 std::string list(const std::vector<std::string>& items) {

@@ -89,7 +89,7 @@ void add_doctor_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand(
       "doctor",
-      "Say what is good on this machine and what is wrong; exit code 1 where something is");
+      "Check this machine: what is good and what is wrong; exit code 1 if something is wrong");
   auto* json = command->add_flag("--json", options->json, "Print the lines as JSON");
   command->add_flag("--rate", options->rate, "Print the rate of products on one thread only")
       ->excludes(json);

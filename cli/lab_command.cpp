@@ -17,6 +17,7 @@
 #include "lab/statement.h"
 #include "normball/base/error.h"
 #include "normball/base/parallel.h"
+#include "normball/base/text.h"
 #include "trainer/runtime/terminal.h"
 #include "trainer/runtime/terminal_line.h"
 
@@ -89,8 +90,8 @@ std::string result_of(const Row& row) {
 void print(const std::vector<Row>& rows) {
   Table table({"statement", "norm", "problem", "bound", "measured", "margin", "result"});
   for (const auto& row : rows) {
-    table.add({row.statement, row.norm, row.problem, format("%.4g", row.bound),
-               format("%.4g", row.measured), row.rate ? "" : format("%.3g", row.margin()),
+    table.add({row.statement, row.norm, row.problem, printed("%.4g", row.bound),
+               printed("%.4g", row.measured), row.rate ? "" : printed("%.3g", row.margin()),
                result_of(row)});
   }
   table.print(std::cout);

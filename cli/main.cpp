@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/environment.h"
 #include "cli/help.h"
-#include "normball/normball.h"
+#include "normball/normball_c.h"
 
 namespace {
 

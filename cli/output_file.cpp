@@ -54,7 +54,7 @@ OutputFile::OutputFile(std::string_view command, std::string path)
   if (path_.empty()) return;
   if (path_ == "-") {
     throw CLI::ValidationError(error_message(
-        command_, "'-' is no file: what is printed goes to standard output; name a file"));
+        command_, "'-' is not a file: printed output goes to standard output; name a file"));
   }
   refuse_files_of_runs(command_, path_);
   std::error_code ignored;
@@ -93,8 +93,8 @@ void require_two_files(std::string_view command, const std::string& first,
                           : fs::weakly_canonical(fs::absolute(first), ignored) ==
                                 fs::weakly_canonical(fs::absolute(second), ignored);
   if (!same || (there && !fs::is_regular_file(first, ignored))) return;
-  throw CLI::ValidationError(
-      error_message(command, first, " and ", second, " are one file; name two"));
+  throw CLI::ValidationError(error_message(command, first, " and ", second,
+                                           " are the same file; name two different ones"));
 }
 
 }  // namespace normball::cli

@@ -10,6 +10,7 @@
 #include "cli/output_file.h"
 #include "cli/table.h"
 #include "normball/base/error.h"
+#include "normball/base/text.h"
 #include "trainer/report/report.h"
 #include "trainer/runtime/terminal.h"
 
@@ -39,9 +40,9 @@ Result result_of(const trainer::report::RunData& data, const std::string& curve,
   const auto half = points.subspan(points.size() / 2);
   double sum = 0;
   for (const auto& point : half) sum += point.value;
-  return {.last = format(pattern, factor * points.back().value),
-          .best = format(pattern, factor * best),
-          .mean = format(pattern, factor * sum / static_cast<double>(half.size()))};
+  return {.last = printed(pattern, factor * points.back().value),
+          .best = printed(pattern, factor * best),
+          .mean = printed(pattern, factor * sum / static_cast<double>(half.size()))};
 }
 
 bool has(const trainer::report::RunData& data, const char* curve) {
@@ -70,7 +71,7 @@ void print_results(const std::vector<trainer::report::RunData>& runs) {
     if (accuracies) add(accuracy.last, accuracy.best, accuracy.mean);
     add(loss.last, loss.best, loss.mean);
     add(result_of(data, "loss", "%.4f", 1, false).last,
-        data.seconds ? format("%.0f", *data.seconds) : "-");
+        data.seconds ? printed("%.0f", *data.seconds) : "-");
     table.add(std::move(row));
   }
   table.print(std::cout);
@@ -171,7 +172,7 @@ void add_report_command(CLI::App& app) {
   report
       ->add_option(
           "runs", options->runs,
-          "Run directories, e.g. runs/first; one that cannot be read is named and left out "
+          "Run directories, e.g. runs/first; one that cannot be read is reported and left out "
           "(exit code 1)")
       ->required();
   report->add_option(

@@ -29,7 +29,7 @@ pid_t start(const Job& job) {
   words.push_back(nullptr);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
-  if (child < 0) throw_invalid("run", "no new process: ", std::strerror(errno));
+  if (child < 0) throw_invalid("run", "cannot start a process: ", std::strerror(errno));
   if (child > 0) return child;
   // Only what may follow a fork in a program with threads.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);

@@ -208,17 +208,17 @@ void add_sweep_command(CLI::App& app) {
       ->add_option(
           "--axis", options->axes,
           "section.key=value,value,... or \"key = 'section.key', log = [a, b], points = n\"; "
-          "as often as there are axes")
+          "repeat it for each axis")
       ->check(read_by([](const std::string& text) { sweep::parse_axis(text); }));
   command->add_option("--seeds", options->seeds, "The seeds, instead of the file's")
       ->check(integer_in(0, INT32_MAX));
   command->add_option("--metric", options->metric,
                       "What to compare: a curve (val_loss, val_accuracy, loss), with last, tail or "
-                      "best after a blank");
+                      "best after a space");
   add_settings(*command, options->settings);
   command->add_option("--name", options->name, "Of the sweep; default: the file's");
   command->add_option("--into", options->into,
-                      "Directory of the runs and results; what it has of them is not run again; "
+                      "Directory of the runs and results; those already there are not run again; "
                       "default: runs/NAME");
   command->add_option("--jobs", options->jobs, "Runs at a time; 0: cores divided by --threads")
       ->check(integer_in(0, 4096))
@@ -228,7 +228,8 @@ void add_sweep_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--dry-run", options->dry_run,
                     "Check every configuration and list the runs; start none");
-  command->add_flag("--report", options->report_only, "Only write table, pictures and page again");
+  command->add_flag("--report", options->report_only,
+                    "Only write the table, pictures and page again");
   command->callback([options] { sweep_over(*options); });
 }
 

@@ -97,11 +97,4 @@ std::string counted(std::int64_t number, const std::string& what) {
   return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
 
-std::string format(const char* pattern, double value) {
-  char buffer[512];                                      // %f of the largest double has 309 digits
-  if (std::isnan(value)) value = std::abs(value);        // not "-nan"
-  std::snprintf(buffer, sizeof buffer, pattern, value);  // NOLINT: patterns are ours
-  return buffer;
-}
-
 }  // namespace normball::cli

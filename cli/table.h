@@ -31,7 +31,4 @@ std::vector<std::string> wrap(const std::string& text, int columns);
 // "1 run", "2 runs"
 std::string counted(std::int64_t number, const std::string& what);
 
-// printf-style, for single numbers: format("%.2f ms", 1.5)
-std::string format(const char* pattern, double value);
-
 }  // namespace normball::cli

@@ -8,12 +8,13 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/table.h"
 #include "normball/base/error.h"
+#include "normball/base/text.h"
 #include "trainer/config/config_use.h"
 #include "trainer/runtime/stop_signal.h"
 #include "trainer/runtime/tensor_memory.h"
 #include "trainer/runtime/terminal.h"
+#include "trainer/runtime/threads.h"
 #include "trainer/train/sample.h"
 #include "trainer/train/stored_run.h"
 #include "trainer/train/trainer.h"
@@ -40,9 +41,9 @@ struct StoredCommand {
 
 std::string result_text(const trainer::train::Evaluation& evaluation) {
   std::string text = std::isfinite(evaluation.loss)
-                         ? format("validation loss %.4f", evaluation.loss)
+                         ? printed("validation loss %.4f", evaluation.loss)
                          : std::string("validation loss not finite");
-  if (evaluation.accuracy) text += format(", accuracy %.2f %%", 100 * *evaluation.accuracy);
+  if (evaluation.accuracy) text += printed(", accuracy %.2f %%", 100 * *evaluation.accuracy);
   return text;
 }
 
@@ -69,7 +70,7 @@ void train(TrainCommand command) {
   trainer::config::validate_name(config.run.name, command.name ? "--name" : command.config);
   if (command.resume) config.run.resume = *command.resume;
   if (command.overfit_batch) config.train.overfit_batch = true;
-  trainer::train::use_threads(config.run.threads);
+  trainer::runtime::use_threads(config.run.threads);
   trainer::runtime::keep_tensor_memory();
   trainer::train::Trainer trainer(config, command.options);
   if (command.options.dry_run) {
@@ -83,7 +84,7 @@ void train(TrainCommand command) {
   if (result.skipped > 0) std::cout << ", " << result.skipped << " skipped as not finite";
   if (result.evaluation) std::cout << ": " << result_text(*result.evaluation);
   std::cout << "\n" << trainer.directory().string() << '\n';
-  if (!result.finished) std::cout << "go on with: --resume\n";
+  if (!result.finished) std::cout << "to continue: --resume\n";
   std::cout << std::flush;  // before a closed pipe ends the process
   if (result.verdict.diverged) {
     throw std::runtime_error(error_message("train", "the run diverged: ", result.verdict.text));
@@ -97,7 +98,8 @@ void evaluate(const StoredCommand& command) {
     throw_invalid("eval", "the data has no validation part; see data.validation");
   }
   if (!stored.same_validation_data) {
-    std::cerr << "note: the validation data is not what the run had; results do not compare\n";
+    std::cerr
+        << "note: the validation data has changed since the run; results cannot be compared\n";
   }
   const auto evaluation = trainer::train::evaluate(*stored.model, *stored.data);
   std::cout << "step " << stored.step << ", " << evaluation.targets << ' '
@@ -160,7 +162,7 @@ void add_train_command(CLI::App& app) {
                         "Name of the run directory; default: run.name, or the preset's");
   train_app
       ->add_option("--resume", options->resume,
-                   "Go on: auto (the newest valid checkpoint, if any), or a checkpoint or run")
+                   "Resume: auto (the newest valid checkpoint, if any), or a checkpoint or run")
       ->expected(0, 1)
       ->default_str("auto")
       ->type_name("DIR");
@@ -171,7 +173,7 @@ void add_train_command(CLI::App& app) {
                       "train.overfit_batch");
   train_app
       ->add_option("--stop-after", options->options.stop_after,
-                   "Save and stop after this many steps; --resume goes on")
+                   "Save and stop after this many steps; --resume continues")
       ->check(integer_in(1, 1'000'000'000'000));
   train_app->callback([options] { train(*options); });
 }
@@ -193,7 +195,7 @@ void add_sample_command(CLI::App& app) {
       ->required();
   command
       ->add_option("--prompt", options->prompt,
-                   "The text to go on from; default: sample.prompt of the run")
+                   "The text to continue; default: sample.prompt of the run")
       ->type_name("WORDS");  // which may be none
 
   add_sample_option(*command, *options, "--length", "length", "Tokens to add");

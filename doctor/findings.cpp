@@ -2,20 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
+
+#include "normball/base/text.h"
 
 namespace normball::doctor {
 namespace {
 
 constexpr double good_share = 0.9;         // of the best kernels' rate
 constexpr double least_disk = 1073741824;  // a run with a few checkpoints of a small model
-
-std::string number(const char* pattern, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, pattern, value);
-  return text;
-}
 
 std::string count(int n, const std::string& noun) {
   return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
@@ -28,7 +23,7 @@ std::string joined(const std::vector<std::string>& texts, const char* between = 
 }
 
 std::string rate_text(const KernelRate& rate) {
-  return rate.core + " " + number("%.0f GF/s", rate.flops / 1e9);
+  return rate.core + " " + printed("%.0f GF/s", rate.flops / 1e9);
 }
 
 Finding processor(const Facts& facts) {
@@ -123,7 +118,7 @@ Finding limits(const Facts& facts) {
                      count(facts.machine_cores, "core");
   text += std::isinf(facts.granted_cores)
               ? "; no limit by control group"
-              : "; the control group grants the time of " + number("%.2g", facts.granted_cores);
+              : "; the control group grants the time of " + printed("%.2g", facts.granted_cores);
   return {"cores", State::Good, text};
 }
 
@@ -154,7 +149,7 @@ Finding huge_pages(const Facts& facts) {
 Finding disk(const Facts& facts) {
   if (facts.disk_free < 0) return {"disk", State::Note, "unknown"};
   const std::string text =
-      number("%.1f GiB", facts.disk_free / 1073741824) + " free in " + facts.disk_path;
+      printed("%.1f GiB", facts.disk_free / 1073741824) + " free in " + facts.disk_path;
   if (facts.disk_free >= least_disk) return {"disk", State::Good, text};
   return {"disk", State::Wrong, text, "make room, or put runs elsewhere: --set run.dir=PATH"};
 }

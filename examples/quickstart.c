@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "normball/normball.h"
+#include "normball/normball_c.h"
 
 enum { OUT = 2, HIDDEN = 4, IN = 3 };
 

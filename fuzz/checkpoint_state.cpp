@@ -24,8 +24,8 @@ std::vector<std::string> samples() {
 void read(std::string_view file) {
   if (file.size() > checksum_end) {
     try {
-      const auto state = trainer::run::parse_state(
-          trainer::run::detail::with_checksum(file.substr(checksum_end)), "file");
+      const auto state =
+          trainer::run::parse_state(trainer::run::with_checksum(file.substr(checksum_end)), "file");
       require(state.step >= 0, "the step is not negative");
       require(trainer::run::to_json(trainer::run::parse_state(
                   trainer::run::to_json(state), "file")) == trainer::run::to_json(state),

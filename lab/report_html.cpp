@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <sstream>
 
 #include "lab/report.h"
+#include "normball/base/text.h"
 #include "page/page.h"
 #include "plot/plot.h"
 
@@ -29,12 +29,6 @@ std::string formula(std::string_view text) {
     at = end;
   }
   return out;
-}
-
-std::string number(double value, const char* pattern = "%.3g") {
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, pattern, value);  // NOLINT: patterns are ours
-  return buffer;
 }
 
 constexpr const char* style = R"(
@@ -80,11 +74,11 @@ void cell(std::ostream& out, const std::vector<const Row*>& rows) {
     counts = row->counts;
     if (!row->rate) least = std::min(least, row->margin());
     title += (title.empty() ? "" : "\n") + row->setting + ": measured " +
-             number(row->measured, "%.6g") + ", bound " + number(row->bound, "%.6g");
-    if (row->rate) shown += (shown.empty() ? "" : ", ") + number(row->rate->slope, "%.3f");
+             printed("%.6g", row->measured) + ", bound " + printed("%.6g", row->bound);
+    if (row->rate) shown += (shown.empty() ? "" : ", ") + printed("%.3f", row->rate->slope);
   }
   if (shown.empty())
-    shown = number(least, least < 0.1 ? "%.0e" : least < 10 ? "%.2f" : "%.3g") + "×";
+    shown = printed(least < 0.1 ? "%.0e" : least < 10 ? "%.2f" : "%.3g", least) + "×";
   out << "<td title=\"" << page::escape(title) << '"';
   if (pass) {
     out << " style=\"" << shade(std::isfinite(least) ? least : 10) << '"';
@@ -129,8 +123,8 @@ plot::Figure rate_figure(const std::vector<const Row*>& rows) {
   double first = INFINITY, last = 0;
   for (const Row* row : rows) {  // every curve begins at 1
     const RateFit& rate = *row->rate;
-    plot::Curve curve{.name = row->norm + ": " + number(rate.slope, "%.3f") + " [" +
-                              number(rate.low, "%.3f") + ", " + number(rate.high, "%.3f") + "]",
+    plot::Curve curve{.name = row->norm + ": " + printed("%.3f", rate.slope) + " [" +
+                              printed("%.3f", rate.low) + ", " + printed("%.3f", rate.high) + "]",
                       .values = {},
                       .svg_color = colors[figure.curves.size() % colors.size()],
                       .points = true};
@@ -198,7 +192,7 @@ std::string to_html(const std::vector<Statement>& all, const std::vector<Row>& r
   card(out, std::to_string(summary.refuted), "printed forms refuted", "note");
   card(out, thousands(summary.descent_steps), "GGNC steps checked for descent");
   card(out, thousands(summary.steps), "optimizer steps in all");
-  card(out, number(summary.seconds, "%.0f s"), settings.quick ? "quick form" : "full form");
+  card(out, printed("%.0f s", summary.seconds), settings.quick ? "quick form" : "full form");
   out << "</div>\n<h2>Statements</h2>\n<p class=\"legend\">A cell is the margin, bound over "
          "measured, in the tightest of the settings that were run (hover for it); for rates it is "
          "the fitted slope, one for each variant.</p>\n";

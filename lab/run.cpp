@@ -56,7 +56,8 @@ double ball_radius(const Space& space) { return space.equal_radii() ? 1.5 : 1; }
 Method short_step(const Space& space, double gamma, double rho, double beta,
                   ShortStep::Variant variant, double alpha) {
   if (space.equal_radii()) return s3cg(gamma * rho, rho, beta, variant, alpha);
-  if (beta != 1) throw_invalid("lab", "with radii of the layers' own beta must be 1, got ", beta);
+  if (beta != 1)
+    throw_invalid("lab", "beta must be 1 if the layers have radii of their own, got ", beta);
   return clipped_scion(
       gamma * rho, alpha, rho,
       variant == ShortStep::Variant::ByNorm ? ShortStepForm::ByNorm : ShortStepForm::ByDiameter);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <mutex>
 
 #include "normball/base/error.h"
@@ -115,9 +114,7 @@ void Tightest::offer(const std::string& setting, double bound, double measured) 
 std::string describe(std::initializer_list<std::pair<const char*, double>> values) {
   std::string text;
   for (const auto& [name, value] : values) {
-    char part[64];
-    std::snprintf(part, sizeof part, "%s%s=%.4g", text.empty() ? "" : " ", name, value);
-    text += part;
+    text += printed("%s%s=%.4g", text.empty() ? "" : " ", name, value);
   }
   return text;
 }

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "lab/experiment.h"
+#include "normball/base/text.h"
 
 namespace normball::lab {
 namespace {
@@ -55,10 +55,8 @@ Row fit(const MakeExperiment& make, double first, const Settings& settings) {
     row.steps += static_cast<std::int64_t>(whole) * settings.seeds;
   }
   row.rate = fit_rate(horizons, samples);
-  char interval[64];
-  std::snprintf(interval, sizeof interval, "slope %.3f in [%.3f, %.3f]", row.rate->slope,
-                row.rate->low, row.rate->high);
-  row.setting = interval;
+  row.setting =
+      printed("slope %.3f in [%.3f, %.3f]", row.rate->slope, row.rate->low, row.rate->high);
   row.bound = -0.25;
   row.measured = row.rate->low;
   row.pass = row.measured <= row.bound;

@@ -28,7 +28,7 @@ JointStep join_parts(const Method& method, std::span<const double> pairings,
                   " norms and ", shares.size(), " shares; there must be one of each for a part");
   }
   if (method.constrained && method.combination != Combination::Max && pairings.size() > 1) {
-    throw_invalid("join_parts", "a constrained method joins parts in the maximum norm alone");
+    throw_invalid("join_parts", "a constrained method can join parts only in the maximum norm");
   }
   if (pairings.size() == 1) {  // it is the whole: to the bit what the optimizer alone would do
     shares[0] = 1;

@@ -120,8 +120,8 @@ void require_short_step(std::string_view where, std::string_view method, ShortSt
   const std::string_view name = short_step_names[static_cast<size_t>(form)];
   if (std::ranges::find(allowed, name) != allowed.end()) return;
   if (allowed.empty()) {
-    throw_invalid(where, "the method '", method, "' has no short_step, got '", name,
-                  "'; 'clipped_scion' and 's3cg' have");
+    throw_invalid(where, "the method '", method, "' does not take short_step, got '", name,
+                  "'; only 'clipped_scion' and 's3cg' do");
   }
   if (method == "s3cg") {
     throw_invalid(where, "the short_step of 's3cg' is 'norm' or 'diameter', got '", name, "'");

@@ -52,7 +52,7 @@ double scaled_lmo(std::string_view where, const ResolvedNorm& norm, ConstMatrixV
   require_same_size(where, "out", out, "d", d);
   const bool in_place = out.data == d.data && (out.stride == d.stride || d.rows <= 1);
   if (!in_place && detail::overlap(out, d)) {
-    throw_invalid(where, "out and d share memory in part: let it be all of it, or none");
+    throw_invalid(where, "out and d overlap in part: pass the same memory or separate memory");
   }
   if (!all_finite(d)) throw_invalid(where, "d has an entry that is not finite");
   if (d.empty()) return 0;
@@ -142,7 +142,7 @@ double sharp(const Norm& norm, std::type_identity_t<ConstMatrixView<T>> d, Matri
                                     d, out, -1, workspace);
   for_each_run(out, [&](Index at, Index n) { kernels<T>().scale(out.data + at, dual, n); });
   if (!all_finite(out)) {
-    throw_invalid("sharp", "the result overflows, for the dual norm of d is ", dual,
+    throw_invalid("sharp", "the result overflows, since the dual norm of d is ", dual,
                   ": scale d down");
   }
   return dual;

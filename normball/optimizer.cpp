@@ -92,7 +92,7 @@ template <class T>
 const StepReport& Optimizer<T>::apply(double eta) {
   if (!prepared_) {
     throw std::logic_error(
-        error_message("Optimizer::apply", "prepare() must find the directions first"));
+        error_message("Optimizer::apply", "call prepare() first: it finds the directions"));
   }
   run(Lines::FromEta, eta);
   prepared_ = false;

@@ -7,6 +7,7 @@
 
 #include "normball/base/error.h"
 #include "normball/base/text.h"
+#include "normball/internal/routing/blocks.h"
 #include "normball/internal/routing/facts.h"
 
 namespace normball {
@@ -17,10 +18,6 @@ constexpr Index longest_kernel = 15;
 // A matrix of unknown kind with that many rows and that many times as many rows as columns is
 // probably a lookup table.
 constexpr Index many_rows = 8192, tall = 16;
-
-bool matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
 
 bool is_auto(const Norm& norm) { return std::holds_alternative<Auto>(norm); }
 
@@ -57,7 +54,7 @@ class Router {
     for (const auto& parameter : parameters_) {
       if (!names.insert(parameter.name).second) {
         throw_invalid("route", "two parameters are named '", parameter.name,
-                      "'; a prefix tells those of several modules apart");
+                      "'; give each module its own prefix");
       }
     }
   }
@@ -70,7 +67,7 @@ class Router {
     for (const auto& rule : options_.rules) {
       bool used = false;
       for (size_t i = 0; i < parameters_.size(); ++i) {
-        if (!matches(rule.pattern, parameters_[i].name)) continue;
+        if (!rule.matches(parameters_[i].name)) continue;
         used = true;
         add(said_[facts_[i].same_as.value_or(i)], rule.then, "rule '" + rule.pattern + "'");
       }
@@ -277,7 +274,7 @@ class Router {
     const Said& said = said_[i];
     const auto& dimensions = parameters_[i].dimensions;
     const bool spectral = std::holds_alternative<Spectral>(route.norm);
-    const std::string shape = detail::dimensions_text(dimensions);
+    const std::string shape = dimensions_text(dimensions);
     if (facts.kind == Kind::Depthwise && parameters_[i].kind != Kind::Depthwise) {
       warn("'", route.name, "' (", shape, ") looks like a depthwise convolution: each filter sees ",
            "one channel, and a spectral norm of all of them together would couple them; it has ",
@@ -361,6 +358,10 @@ const auto& of_role(const Members& members, Role role) {
 }
 
 }  // namespace
+
+bool RoutingRule::matches(const std::string& name) const {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
 
 double RoleRadii::of(Role role) const { return of_role(*this, role); }
 

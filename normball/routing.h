@@ -102,6 +102,7 @@ struct RoutingRule {
   std::string pattern;
   Assignment then;
 
+  bool matches(const std::string& name) const;
   friend bool operator==(const RoutingRule&, const RoutingRule&) = default;
 };
 
@@ -177,21 +178,7 @@ struct Routing {
 // two parameters of one name, a radius that is not positive, and splits that do not fit.
 Routing route(std::span<const ParameterInfo> parameters, const RoutingOptions& options = {});
 
-namespace detail {
-
-// Kind by name and dimensions, e.g. "transformer.wte.weight" -> Embedding.
-Kind guess_kind(std::string_view name, std::span<const Index> dimensions);
-// The part of the name that says so: "wte".
-std::string own_name(std::string_view name);
-// The name's parts up to its own: transformer, wte.
-std::vector<std::string> name_path(std::string_view name);
-
-// The matrices of a parameter. `batch` leading dimensions count them, `split` cuts each.
-std::vector<Block> cut_blocks(const std::string& name, std::span<const Index> dimensions, int batch,
-                              const Split& split);
-
 // "64x3x3x3", or "scalar".
 std::string dimensions_text(std::span<const Index> dimensions);
 
-}  // namespace detail
 }  // namespace normball

@@ -100,7 +100,7 @@ Schedule parse_schedule(std::string_view text) {
   Schedule schedule(0, parse_decay(call), static_cast<std::int64_t>(call.take_number("warmup", 0)));
   const auto value = std::ranges::find(call.arguments, "", &TextCall::Argument::key);
   if (value == call.arguments.end()) {
-    throw_invalid("parse_schedule", "'", text, "' lacks its value, e.g. linear(0.1, steps=100)");
+    throw_invalid("parse_schedule", "'", text, "' needs a value, e.g. linear(0.1, steps=100)");
   }
   schedule.value = parse_number("parse_schedule", "the value", value->value);
   call.arguments.erase(value);

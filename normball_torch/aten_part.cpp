@@ -109,7 +109,7 @@ class AtenPart final : public Part {
       const double length = report_.gamma * eta * piece.member->lr_factor * piece.unit();
       if (length <= largest_of(piece.member->tensor)) continue;
       normball::throw_invalid("NormBall::step", "the step of '", piece.member->route->name, "' is ",
-                              length, " long, beyond the numbers of its type: lower ",
+                              length, " long, beyond the range of its type: lower ",
                               "the lr or the radius");
     }
     check_narrow(eta);
@@ -154,7 +154,7 @@ class AtenPart final : public Part {
       const double most = largest_of(narrow[i]->member->tensor);
       if (values[i] <= most) continue;
       normball::throw_invalid("NormBall::step", "the step takes '", narrow[i]->member->route->name,
-                              "' to ", values[i], ", beyond the numbers of its type, which end at ",
+                              "' to ", values[i], ", beyond the range of its type, which ends at ",
                               most, ": lower the lr or the radius, or keep the weights in float32");
     }
   }

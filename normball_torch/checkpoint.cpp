@@ -59,8 +59,8 @@ std::vector<std::pair<std::string, Tensor>> NormBall::layer_state() {
 
 void NormBall::set_steps_taken(int64_t steps) {
   if (steps < 0 || steps > max_steps) {
-    normball::throw_invalid("NormBall::set_steps_taken", "the count must be from 0 to ", max_steps,
-                            ", got ", steps);
+    normball::throw_invalid("NormBall::set_steps_taken", "the number of steps must be from 0 to ",
+                            max_steps, ", got ", steps);
   }
   steps_ = steps;
   plan_.reset();  // its parts have bases and counts of their own
@@ -86,13 +86,15 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
   ::torch::IValue steps;
   if (!archive.try_read("steps", steps) || !steps.isInt() || steps.toInt() < 0 ||
       steps.toInt() > max_steps) {
-    normball::throw_invalid(here, "this file has no count of steps: it is not the state of an ",
-                            "optimizer of this library, but perhaps of another or of a model");
+    normball::throw_invalid(
+        here, "this file has no count of steps: it is not the state of an ",
+        "optimizer of this library; it may belong to another optimizer or to a model");
   }
   ::torch::IValue method;  // files of before have none
   if (archive.try_read("method", method) && method.isString() && method.toStringRef() != method_) {
-    normball::throw_invalid(here, "this file is of the method '", method.toStringRef(),
-                            "', this optimizer is '", method_, "': make one of the file's method");
+    normball::throw_invalid(here, "this file is from the method '", method.toStringRef(),
+                            "', but this optimizer is '", method_,
+                            "': create one with the file's method");
   }
   std::vector<NormBallOptions> options;
   for (size_t g = 0; g < param_groups_.size(); ++g) options.push_back(group_options(g));

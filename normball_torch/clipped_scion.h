@@ -13,11 +13,9 @@ using ClippedScionParamState = NormBallParamState;
 using ScionOptions = NormBallOptions;
 using ScionParamState = NormBallParamState;
 
-namespace detail {
 // The method's name for the options; throws if they do not belong to it.
 std::string_view clipped_scion_method(const NormBallOptions& options);
 std::string_view scion_method(const NormBallOptions& options);
-}  // namespace detail
 
 // Algorithm 3, or Algorithm 4 if constrained. Needs lr and rho.
 class ClippedScion : public NormBall {
@@ -25,13 +23,12 @@ class ClippedScion : public NormBall {
   // Groups, tensors, module->named_parameters(), or a module.
   template <class Parameters>
   ClippedScion(Parameters&& parameters, const ClippedScionOptions& defaults)
-      : NormBall(std::forward<Parameters>(parameters), detail::clipped_scion_method(defaults),
-                 defaults) {}
+      : NormBall(std::forward<Parameters>(parameters), clipped_scion_method(defaults), defaults) {}
   ClippedScion(std::vector<::torch::optim::OptimizerParamGroup> groups,
                const ClippedScionOptions& defaults)
-      : NormBall(std::move(groups), detail::clipped_scion_method(defaults), defaults) {}
+      : NormBall(std::move(groups), clipped_scion_method(defaults), defaults) {}
   ClippedScion(std::vector<::torch::Tensor> parameters, const ClippedScionOptions& defaults)
-      : NormBall(std::move(parameters), detail::clipped_scion_method(defaults), defaults) {}
+      : NormBall(std::move(parameters), clipped_scion_method(defaults), defaults) {}
 };
 
 // Every step has the full length: ClippedScion without the threshold. Needs lr.
@@ -39,11 +36,11 @@ class Scion : public NormBall {
  public:
   template <class Parameters>
   Scion(Parameters&& parameters, const ScionOptions& defaults)
-      : NormBall(std::forward<Parameters>(parameters), detail::scion_method(defaults), defaults) {}
+      : NormBall(std::forward<Parameters>(parameters), scion_method(defaults), defaults) {}
   Scion(std::vector<::torch::optim::OptimizerParamGroup> groups, const ScionOptions& defaults)
-      : NormBall(std::move(groups), detail::scion_method(defaults), defaults) {}
+      : NormBall(std::move(groups), scion_method(defaults), defaults) {}
   Scion(std::vector<::torch::Tensor> parameters, const ScionOptions& defaults)
-      : NormBall(std::move(parameters), detail::scion_method(defaults), defaults) {}
+      : NormBall(std::move(parameters), scion_method(defaults), defaults) {}
 };
 
 }  // namespace normball::optim

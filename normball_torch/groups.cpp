@@ -62,7 +62,7 @@ NormBallOptions& NormBall::group_options(size_t group) {
   auto* const options = dynamic_cast<NormBallOptions*>(&param_groups_[group].options());
   if (options == nullptr) {
     normball::throw_invalid(where, "the options of group ", group,
-                            " are another optimizer's; they must be NormBallOptions");
+                            " belong to another optimizer; they must be NormBallOptions");
   }
   return *options;
 }
@@ -92,7 +92,7 @@ void NormBall::check_groups() {
       const auto [found, is_new] = owner.emplace(parameters[i].unsafeGetTensorImpl(), g);
       if (!is_new && found->second != g) {
         normball::throw_invalid(where, "parameter ", i, " of group ", g, " is also in group ",
-                                found->second, "; list it in one of them");
+                                found->second, "; list it in only one group");
       }
     }
   }
@@ -124,7 +124,7 @@ void NormBall::check_names(size_t group) {
       const bool names = list == &options.names();
       normball::throw_invalid(where, "group ", group, " has ", parameters.size(),
                               " parameters but ", list->size(), names ? " names" : " kinds",
-                              "; where parameters join or leave a group, change its ",
+                              "; when parameters join or leave a group, change its ",
                               names ? "names()" : "kinds()", " as well, or clear them");
     }
   }

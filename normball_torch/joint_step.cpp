@@ -60,7 +60,7 @@ double NormBall::lr_of(const Plan& plan, size_t group, const Route& route) {
   }
   if (plan.method.constrained && own > 1) {
     normball::throw_invalid("NormBall", "the lr of '", route.name,
-                            "' must be at most 1 where constrained, got ", own);
+                            "' must be at most 1 for a constrained method, got ", own);
   }
   return own;
 }

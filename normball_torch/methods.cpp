@@ -47,8 +47,6 @@ Method NormBall::method() const {
   return method;
 }
 
-namespace detail {
-
 std::string_view clipped_scion_method(const NormBallOptions& options) {
   const bool constrained = options.constrained().value_or(false);
   if (!constrained && options.short_step().value_or("plain") != "plain") {
@@ -69,5 +67,4 @@ std::string_view scion_method(const NormBallOptions& options) {
   return options.constrained().value_or(false) ? "scion" : "unconstrained_scion";
 }
 
-}  // namespace detail
 }  // namespace normball::optim

@@ -129,8 +129,8 @@ void NormBallOptions::serialize(InputArchive& archive) {
 double NormBallOptions::get_lr() const {
   if (!lr())
     normball::throw_invalid("NormBallOptions::get_lr",
-                            "this group has no lr yet: give it one, or step once and it "
-                            "has the optimizer's");
+                            "this group has no lr yet: set one, or take a step, after which it "
+                            "uses the optimizer's");
   return *lr();
 }
 

@@ -53,12 +53,12 @@ void require_supported(const std::string& name, const Tensor& tensor) {
                             "; parameters must be real floating-point numbers");
   }
   if (tensor.is_meta()) {
-    normball::throw_invalid(here, "'", name, "' is on the device meta and has no data: make it ",
+    normball::throw_invalid(here, "'", name, "' is on the meta device and has no data: create it ",
                             "on the CPU and initialize it");
   }
   if (tensor.is_inference()) {
-    normball::throw_invalid(here, "'", name, "' was made in inference mode, where nothing is ",
-                            "trained: make it outside, or use clone()");
+    normball::throw_invalid(here, "'", name, "' was created in inference mode, where nothing is ",
+                            "trained: create it outside, or use clone()");
   }
   if (overlaps_itself(tensor)) {
     normball::throw_invalid(here, "'", name, "' (", tensor.sizes(),
@@ -79,7 +79,7 @@ void require_fitting(const Member& member) {
     if (gradient.sizes() != member.tensor.sizes()) {
       normball::throw_invalid(here, "the gradient of '", name, "' has the shape ", gradient.sizes(),
                               ", the parameter ", member.tensor.sizes(),
-                              "; zero_grad() and compute it again");
+                              "; call zero_grad() and compute it again");
     }
     if (!at::isFloatingType(gradient.scalar_type())) {
       normball::throw_invalid(here, "the gradient of '", name, "' has the type ",
@@ -103,7 +103,7 @@ void require_fitting(const Member& member) {
         here, "the momentum of '", name, "' has the shape ", momentum.sizes(), ", the type ",
         momentum.scalar_type(), " and the layout ", momentum.layout(), " on ", momentum.device(),
         ", the parameter ", member.tensor.sizes(), " and ", member.tensor.scalar_type(),
-        "; where its data was replaced, clear ", "its state as well: optimizer.state().clear()");
+        "; if its data was replaced, clear ", "its state as well: optimizer.state().clear()");
   }
 }
 

@@ -177,7 +177,8 @@ bool NormBall::is_current() const {
 
 NormBall::Plan& NormBall::plan() {
   if (!defaults_) {
-    normball::throw_invalid("NormBall", "this optimizer was moved from; use the one it moved to");
+    normball::throw_invalid("NormBall",
+                            "this optimizer was moved from; use the one it was moved to");
   }
   if (plan_) find_states();
   if (plan_ && is_current()) return *plan_;

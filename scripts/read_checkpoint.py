@@ -31,7 +31,7 @@ def load_safetensors(path):
         raise ValueError(f"{path}: {len(data)} bytes are too few for a safetensors file")
     (length,) = struct.unpack_from("<Q", data)
     if length > len(data) - 8:
-        raise ValueError(f"{path}: the header has {length} bytes but the file only {len(data)}")
+        raise ValueError(f"{path}: the header has {length} bytes but the file has only {len(data)}")
     try:
         header = json.loads(data[8:8 + length])
     except ValueError as error:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdarg>
+#include <cstdio>
 #include <numeric>
 #include <utility>
 
@@ -123,6 +125,18 @@ std::string number_text(double value) {
   char buffer[32];
   const auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
   return {buffer, result.ptr};
+}
+
+std::string printed(const char* pattern, ...) {
+  std::va_list values, again;
+  va_start(values, pattern);
+  va_copy(again, values);
+  std::string text(static_cast<size_t>(std::vsnprintf(nullptr, 0, pattern, values)), '\0');
+  va_end(values);
+  std::vsnprintf(text.data(), text.size() + 1, pattern, again);
+  va_end(again);
+  for (size_t at = 0; (at = text.find("-nan", at)) != std::string::npos;) text.erase(at, 1);
+  return text;
 }
 
 std::string call_text(std::string_view name, std::initializer_list<std::string> options) {

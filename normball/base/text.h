@@ -35,6 +35,9 @@ double parse_number(std::string_view where, std::string_view what, std::string_v
 // Shortest text that reads back as the same double.
 std::string number_text(double value);
 
+// As printf() would, except that NaN has no sign: printed("%.2f ms", 1.5).
+std::string printed(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
+
 // "name", or "name(a, b)" of the options that are not empty: what TextCall::parse() reads.
 std::string call_text(std::string_view name, std::initializer_list<std::string> options);
 

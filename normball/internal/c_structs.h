@@ -9,7 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "normball/normball.h"
+#include "normball/base/error.h"
+#include "normball/method.h"
+#include "normball/normball_c.h"
+#include "normball/optimizer.h"
 
 namespace normball::detail {
 

@@ -1,23 +1,23 @@
 #include "normball/internal/geometry.h"
 
+#include <array>
+#include <utility>
+
 namespace normball::detail {
+namespace {
+
+constexpr std::size_t count = static_cast<std::size_t>(Geometry::Oracle) + 1;
+
+template <std::size_t... i>
+constexpr auto all_rules(std::index_sequence<i...>) {
+  return std::array{&rules<static_cast<Geometry>(i)>...};
+}
+
+}  // namespace
 
 const GeometryRules& rules(Geometry geometry) {
-  switch (geometry) {
-    case Geometry::Frobenius:
-      return frobenius_geometry;
-    case Geometry::MaxAbs:
-      return max_abs_geometry;
-    case Geometry::RowL2:
-      return row_l2_geometry;
-    case Geometry::ColL2:
-      return col_l2_geometry;
-    case Geometry::Operator:
-      return operator_geometry;
-    case Geometry::Oracle:
-      return oracle_geometry;
-  }
-  return oracle_geometry;
+  static constexpr auto table = all_rules(std::make_index_sequence<count>());
+  return table[static_cast<std::size_t>(geometry)]();
 }
 
 }  // namespace normball::detail

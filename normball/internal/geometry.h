@@ -78,9 +78,11 @@ struct GeometryRules {
   }
 };
 
-// Each is defined beside its norms, in normball/norms/.
-extern const GeometryRules frobenius_geometry, max_abs_geometry, row_l2_geometry, col_l2_geometry,
-    operator_geometry, oracle_geometry;
+// Defined for each geometry beside its norms, in normball/norms/.
+template <Geometry geometry>
+const GeometryRules& rules();
+
+// The same for one that is known only now.
 const GeometryRules& rules(Geometry geometry);
 
 // A geometry whose direction is kept in a buffer of d's size.

@@ -75,7 +75,11 @@ struct ColL2 {
 
 }  // namespace
 
-constinit const GeometryRules col_l2_geometry = rules_of<ColL2>();
+template <>
+const GeometryRules& rules<Geometry::ColL2>() {
+  static constexpr GeometryRules all = rules_of<ColL2>();
+  return all;
+}
 
 }  // namespace detail
 }  // namespace normball

@@ -86,7 +86,11 @@ struct Oracle : StoredDirection {
 
 }  // namespace
 
-constinit const GeometryRules oracle_geometry = rules_of<Oracle>();
+template <>
+const GeometryRules& rules<Geometry::Oracle>() {
+  static constexpr GeometryRules all = rules_of<Oracle>();
+  return all;
+}
 
 }  // namespace detail
 }  // namespace normball

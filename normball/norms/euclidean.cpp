@@ -45,7 +45,11 @@ struct Frobenius {
 
 }  // namespace
 
-constinit const GeometryRules frobenius_geometry = rules_of<Frobenius>();
+template <>
+const GeometryRules& rules<Geometry::Frobenius>() {
+  static constexpr GeometryRules all = rules_of<Frobenius>();
+  return all;
+}
 
 }  // namespace detail
 }  // namespace normball

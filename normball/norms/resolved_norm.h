@@ -18,7 +18,7 @@ enum class Geometry {
   RowL2,      // max_i ‖x_i‖₂; dual Σ_i ‖d_i‖₂
   ColL2,      // the same for columns
   Operator,   // largest singular value; dual Σ sigma
-  Oracle,     // a NormOracle's
+  Oracle,     // a NormOracle's; the last
 };
 
 struct ResolvedNorm {

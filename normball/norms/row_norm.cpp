@@ -57,7 +57,11 @@ struct RowL2 {
 
 }  // namespace
 
-constinit const GeometryRules row_l2_geometry = rules_of<RowL2>();
+template <>
+const GeometryRules& rules<Geometry::RowL2>() {
+  static constexpr GeometryRules all = rules_of<RowL2>();
+  return all;
+}
 
 }  // namespace detail
 }  // namespace normball

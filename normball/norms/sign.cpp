@@ -49,7 +49,11 @@ struct MaxAbs {
 
 }  // namespace
 
-constinit const GeometryRules max_abs_geometry = rules_of<MaxAbs>();
+template <>
+const GeometryRules& rules<Geometry::MaxAbs>() {
+  static constexpr GeometryRules all = rules_of<MaxAbs>();
+  return all;
+}
 
 }  // namespace detail
 }  // namespace normball

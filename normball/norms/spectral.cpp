@@ -116,7 +116,11 @@ struct Operator : StoredDirection {
 
 }  // namespace
 
-constinit const GeometryRules operator_geometry = rules_of<Operator>();
+template <>
+const GeometryRules& rules<Geometry::Operator>() {
+  static constexpr GeometryRules all = rules_of<Operator>();
+  return all;
+}
 
 }  // namespace detail
 }  // namespace normball

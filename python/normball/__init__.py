@@ -41,7 +41,7 @@ def _matrix(function: str, name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise ValueError(f"[{function}] {name} is no array of numbers: {error}") from None
+        raise ValueError(f"[{function}] {name} is not an array of numbers: {error}") from None
     if isinstance(value, np.ma.MaskedArray):
         raise ValueError(f"[{function}] {name} is a masked array; norms need every entry: fill it with .filled(0)")
     if array.dtype not in (np.float32, np.float64):

@@ -166,7 +166,7 @@ class PythonNorm:
         if hasattr(self._norm, "norm"):
             return self._number("norm", self._norm.norm(x.reshape(self._shape)), x)
         if needed:
-            raise ValueError(f"[{self._where}] the length of '{self._parameter}' is needed here: give the class norm(x) "
+            raise ValueError(f"[{self._where}] the norm of '{self._parameter}' is needed here: define norm(x) "
                              f"beside lmo(d)")
         return self._number("norm", float("nan"), x)
 
@@ -297,13 +297,13 @@ class FallbackPart:
         for layer in self._live:
             length = self._gamma * eta * layer.lr_factor * layer.unit
             if not length <= layer.largest:
-                raise ValueError(f"the step of '{layer.name}' is {length:.6g} long, beyond the numbers of its type: lower the "
+                raise ValueError(f"the step of '{layer.name}' is {length:.6g} long, beyond the range of its type: lower the "
                                  f"lr or the radius")
         # Steps that fit may add up to weights that do not, where those are stored in fewer bits than they are computed in.
         narrow = [layer for layer in self._live if layer.largest < torch.finfo(layer.w.dtype).max]
         for layer, size in zip(narrow, _numbers([self._stepped(layer, eta).abs().max().double() for layer in narrow])):
             if size > layer.largest:
-                raise ValueError(f"the step takes '{layer.name}' to {size:.6g}, beyond the numbers of its type, which end at "
+                raise ValueError(f"the step takes '{layer.name}' to {size:.6g}, beyond the range of its type, which ends at "
                                  f"{layer.largest:.6g}: lower the lr or the radius, or keep the weights in float32")
 
     def _stepped(self, layer: _Layer, eta: float) -> torch.Tensor:

@@ -38,7 +38,7 @@ def check_parameter(where: str, name: str, parameter: torch.Tensor) -> None:
     if not isinstance(parameter, torch.Tensor):
         return  # torch has an error for it
     if torch.nn.parameter.is_lazy(parameter):
-        raise ValueError(f"[{where}] '{name}' has no shape yet: run a batch through the model before the optimizer is made")
+        raise ValueError(f"[{where}] '{name}' has no shape yet: run a batch through the model before creating the optimizer")
     if not parameter.is_floating_point():
         raise ValueError(f"[{where}] '{name}' is {parameter.dtype}; parameters must be real floating-point tensors")
     distribution = _distribution(parameter)
@@ -50,10 +50,10 @@ def check_parameter(where: str, name: str, parameter: torch.Tensor) -> None:
         raise ValueError(f"[{where}] '{name}' is on the device 'meta' and has no data: use .to_empty(device='cpu') and "
                          f"initialize it")
     if parameter.is_inference():
-        raise ValueError(f"[{where}] '{name}' was made in inference mode, where nothing is trained: make it outside, or "
+        raise ValueError(f"[{where}] '{name}' was created in inference mode, where nothing is trained: create it outside, or "
                          f"use .clone()")
     if _overlaps_itself(parameter):
-        raise ValueError(f"[{where}] several elements of '{name}' are the same memory (expand, as_strided): use .clone()")
+        raise ValueError(f"[{where}] several elements of '{name}' share memory (expand, as_strided): use .clone()")
 
 
 def _overlaps_itself(tensor: torch.Tensor) -> bool:
@@ -112,7 +112,7 @@ def check_state(where: str, name: str, parameter: torch.Tensor, state: Any) -> N
         raise ValueError(f"[{where}] the momentum of '{name}' in the optimizer's state must be a dense floating-point tensor, "
                          f"got {got}")
     if _overlaps_itself(momentum):
-        raise ValueError(f"[{where}] several elements of the momentum of '{name}' are the same memory (expand): use .clone()")
+        raise ValueError(f"[{where}] several elements of the momentum of '{name}' share memory (expand): use .clone()")
     if momentum.shape != parameter.shape:
         raise ValueError(f"[{where}] the momentum of '{name}' is {list(momentum.shape)}, the parameter "
                          f"{list(parameter.shape)}, whose data was replaced: give optimizer.state[p]['momentum'] the new "

@@ -21,7 +21,7 @@ def _of_python_norm(where: str, entry: Entry, shape: Sequence[int], random: np.r
     """A Gaussian, scaled to its length in the user's norm."""
     norm = entry.route.python_norm
     if not hasattr(norm, "norm"):
-        raise ValueError(f"[{where}] '{entry.route.name}' has the norm {entry.route.norm}, whose class needs norm(x) for an "
+        raise ValueError(f"[{where}] '{entry.route.name}' has the norm {entry.route.norm}, whose class needs norm(x) for "
                          f"initialization")
     x = torch.from_numpy(random.standard_normal(tuple(shape)))
     return x * (entry.route.radius / float(norm.norm(x)))

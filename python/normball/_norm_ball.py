@@ -322,7 +322,7 @@ class NormBall(torch.optim.Optimizer):
         held = _joint.held_momenta(self._parts, gradients, self.state)
         for name, parameter, momentum, gradient in held:
             if parameter.numel() > 0 and momentum.data_ptr() == gradient.data_ptr():
-                raise ValueError(f"[{type(self).__name__}] the momentum of '{name}' is its gradient's memory; give "
+                raise ValueError(f"[{type(self).__name__}] the momentum of '{name}' shares memory with its gradient; give "
                                  f"optimizer.state[p]['momentum'] a .clone()")
         addresses = [(momentum.data_ptr(), parameter.data_ptr()) for _, parameter, momentum, _ in held]
         if len(self._parts) > 1:  # one alone sees to it itself

@@ -191,8 +191,8 @@ def _norm(where: str, what: str, value: Any) -> Any:
     try:
         return value()
     except TypeError as error:
-        raise ValueError(f"[{where}] {what} is the class {value.__name__}, which cannot be made without arguments ({error}); "
-                         f"give an object of it") from None
+        raise ValueError(f"[{where}] {what} is the class {value.__name__}, which cannot be created without arguments ({error}); "
+                         f"pass an object of this class") from None
 
 
 _READERS = {"norm": _norm, "role": name, "radius": number, "split": _split, "batch": _batch, "lr": number}

@@ -30,7 +30,7 @@ def named_groups(model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
 def module_groups(where: str, model: nn.Module, prefix: str = "") -> List[Dict[str, Any]]:
     """named_groups() on behalf of another function, which its errors name."""
     if not isinstance(model, nn.Module):
-        raise ValueError(f"[{where}] takes a module, got {type(model).__name__}; tensors and groups go to the optimizer itself")
+        raise ValueError(f"[{where}] takes a module, got {type(model).__name__}; pass tensors and groups to the optimizer itself")
     if not isinstance(prefix, str):
         raise ValueError(f"[{where}] prefix is a text such as 'encoder', got {prefix!r}")
     modules = dict(model.named_modules())

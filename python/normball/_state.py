@@ -30,7 +30,7 @@ def upgrade(groups: Sequence[Dict[str, Any]], first_lrs: Sequence[float] = ()) -
 def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[str, Any]) -> Dict[str, Any]:
     """What torch may load: complete, checked, with momentum and bases wrapped."""
     if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
-        raise ValueError(f"[{where}] a state dict of an optimizer has 'state' and 'param_groups'; this is something else: "
+        raise ValueError(f"[{where}] a state dict of an optimizer has 'state' and 'param_groups'; this is not one: "
                          f"load what optimizer.state_dict() gave")
     if not isinstance(state_dict["param_groups"], (list, tuple)) or not isinstance(state_dict["state"], Mapping):
         raise ValueError(f"[{where}] a state dict has a list of 'param_groups' and a dict 'state', got "
@@ -41,15 +41,15 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
     groups = [dict(group) for group in state_dict["param_groups"]]
     for index, group in enumerate(groups):
         if "method" not in group:
-            raise ValueError(f"[{where}] the state dict's group {index} has no 'method': it is of another optimizer")
+            raise ValueError(f"[{where}] the state dict's group {index} has no 'method': it belongs to another optimizer")
         if "names" in group:  # torch calls it param_names
             group.setdefault("param_names", group.pop("names"))
     upgrade(groups)
     _check_same_sizes(where, groups, own_groups)
     for group, own in zip(groups, own_groups):
         if group["method"] != own["method"]:
-            raise ValueError(f"[{where}] the state dict is of the method '{group['method']}', this optimizer is "
-                             f"'{own['method']}'; to load it all the same, change 'method', and the options it needs, in "
+            raise ValueError(f"[{where}] the state dict is from the method '{group['method']}', but this optimizer is "
+                             f"'{own['method']}'; to load it anyway, change 'method', and the options it needs, in "
                              f"the state dict's param_groups")
         for key in _options.SHARED + _options.OWN + _options.DESCRIBING + (_options.ALIASES,):
             if key in own:
@@ -112,8 +112,8 @@ def _check_same_names(where: str, groups: Sequence[Mapping[str, Any]], own_group
         for theirs, ours in zip(*sides):
             if _bare(theirs) != _bare(ours):
                 raise ValueError(f"[{where}] the state dict has '{theirs}' where this optimizer has '{ours}', in group {index}: "
-                                 f"state is loaded by place. Give the optimizer its parameters in the state dict's order; if they "
-                                 f"were renamed, give the state dict's group the new param_names, or take them out of it")
+                                 f"state is loaded by position. Give the optimizer its parameters in the state dict's order; "
+                                 f"if they were renamed, give the state dict's group the new param_names, or take them out of it")
 
 
 def _bare(name: str) -> str:

@@ -52,7 +52,7 @@ def initialize_(target: Union[NormBall, nn.Module], seed: int = 0, **options: An
     elif not isinstance(target, NormBall):
         raise ValueError(f"[initialize_] takes an optimizer of normball.torch or a module, got {type(target).__name__}")
     elif options:
-        raise ValueError(f"[initialize_] an optimizer has its norms and radii; got {', '.join(options)}")
+        raise ValueError(f"[initialize_] an optimizer has its own norms and radii; got {', '.join(options)}")
     _initialize.initialize_entries("initialize_", target._entries(), seed)
 
 

@@ -7,11 +7,7 @@ normball=$1
 scripts=$(realpath "$(dirname "$0")")
 rm -rf "$2" && mkdir -p "$2" && cd "$2" || exit 1
 cp "$scripts/tiny_gpt.toml" .
-failures=0
-problem() {
-  echo "$*"
-  failures=$((failures + 1))
-}
+. "$scripts/shell_testing.sh"
 commands() { "$normball" "$@" --help | sed -n '/^Subcommands:/,$s/^  \([a-z]\+\)  .*/\1/p'; }
 trains=$(commands | grep -x train)
 

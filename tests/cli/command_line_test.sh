@@ -7,11 +7,7 @@ normball=$1
 scripts=$(realpath "$(dirname "$0")")
 rm -rf "$2" && mkdir -p "$2" && cd "$2" || exit 1
 cp "$scripts/tiny_gpt.toml" .
-failures=0
-problem() {
-  echo "$*"
-  failures=$((failures + 1))
-}
+. "$scripts/shell_testing.sh"
 # expect CODE TEXT ARGUMENTS...
 expect() {
   local code=$1 text=$2 status=0
@@ -100,8 +96,8 @@ expect 2 "must not be empty" config --show ""
 expect 2 "must not be empty" config --check ""
 expect 2 "must not be empty" lab picture --svg ""
 expect 2 "must not be empty" bench --json "" --no-lmo --no-pass --no-step
-expect 2 "'-' is no file" lab check lengths --quick --norm sign --json -
-expect 2 "'-' is no file" report run --out -
+expect 2 "'-' is not a file" lab check lengths --quick --norm sign --json -
+expect 2 "'-' is not a file" report run --out -
 [ ! -e - ] || problem "a file named - was written"
 
 # A directory that may not be entered is named as such (root may enter all).
@@ -190,7 +186,7 @@ END
   "$normball" demo --lr 0.01 0.010 1e-2 --seeds 1 --steps 2 --into demo >out 2>err || problem "demo: $(cat err)"
   [ "$(ls -d demo/*/ | wc -l)" = 2 ] || problem "demo: runs $(ls demo)"
   grep -q "at 1 of 1 stepsizes (one seed)" out || problem "demo: $(cat out)"
-  expect 2 "has taken 2 steps, more than the 1 asked for; ask for as many, or name another directory with --into" \
+  expect 2 "has taken 2 steps, more than the 1 requested; request at least as many, or name another directory with --into" \
     demo --lr 0.01 --seeds 1 --steps 1 --into demo
   # More steps go on; what fails is named without the words of the process that failed.
   "$normball" demo --lr 0.01 --seeds 1 --steps 3 --into demo >out 2>err || problem "demo goes on: $(cat err)"

@@ -3,16 +3,12 @@
 #   data_cli_test.sh NORMBALL WORK_DIRECTORY
 set -euo pipefail
 normball=$1
+scripts=$(realpath "$(dirname "$0")")
 work=$2
 rm -rf "$work"
 mkdir -p "$work"
 cd "$work"
-failures=0
-
-problem() {
-  echo "$*"
-  failures=$((failures + 1))
-}
+. "$scripts/shell_testing.sh"
 
 # expect CODE TEXT ARGUMENTS...: the exit code, a text in what is printed, and errors in one line
 expect() {
@@ -75,7 +71,7 @@ cmp -s bytes/train_000001.bin changed/train_000001.bin && problem "nothing was c
 expect 1 "changed/train_000001.bin: its tokens have the checksum" verify changed
 expect 1 "dataset.json says" show changed
 sed -i -e '/"crc32c"/,/}/d' -e 's/\("validation_tokens": [0-9]*\),/\1/' changed/dataset.json
-expect 0 "whether tokens were changed is not known" verify changed
+expect 0 "whether tokens were changed is unknown" verify changed
 printf '\377\377' | dd of=changed/train_000001.bin bs=1 seek=1100 conv=notrunc status=none
 expect 1 "is 65535, outside the vocabulary of 256; dataset.json says so: the file is damaged" verify changed
 expect 0 "are named *val*: as data.path they would all be trained on" verify "bytes/*.bin"
@@ -97,7 +93,7 @@ expect 1 "empty.bin: has 0 bytes" verify empty.bin
 : >empty.txt
 expect 1 "empty.txt: is empty" verify empty.txt
 mkdir nothing
-expect 1 "holds no data known" verify nothing
+expect 1 "no known data there" verify nothing
 head -c 100 /dev/zero >bad-idx3-ubyte
 expect 1 "type 0" verify bad-idx3-ubyte
 

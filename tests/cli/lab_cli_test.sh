@@ -45,8 +45,8 @@ once=$("$normball" lab check descent --quick --norm sign --problem cosh 2>/dev/n
 expect 2 "--sedes" all --sedes 3
 expect 0 "written to" picture --norm row --problem exp --steps 50 --svg "$work/picture.svg"
 expect 0 "written to" check lengths --quick --norm sign --json "$work/rows.json" --html "$work/page.html"
-expect 2 "are one file" check lengths --quick --norm sign --json "$work/a.x" --html "$work/a.x"
-expect 2 "are one file" check lengths --quick --norm sign --json "$work/rows.json" --html "$work/./rows.json"
+expect 2 "are the same file" check lengths --quick --norm sign --json "$work/a.x" --html "$work/a.x"
+expect 2 "are the same file" check lengths --quick --norm sign --json "$work/rows.json" --html "$work/./rows.json"
 expect 0 "written to" check lengths --quick --norm sign --json /dev/null --html /dev/null
 [ ! -e "$work/a.x" ]
 grep -q '"statement": "lengths"' "$work/rows.json"

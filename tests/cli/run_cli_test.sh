@@ -42,7 +42,7 @@ expect 2 "needs --show or --check" config --set optimizer.lr=1
 expect 2 "normball: one of --list, --keys, --show and --check is required" config
 expect 2 "normball: unknown option '--no-such-option'" config --no-such-option
 expect 2 'got "a\nb"' config --check cifar10-adam --set "run.name=a"$'\n'"b"
-expect 2 "--set run.seed=2: run.seed is given twice, before as --set run.seed=1" \
+expect 2 "--set run.seed=2: run.seed is given twice, first as --set run.seed=1" \
   config --check cifar10-adam --set run.seed=1 --set run.seed=2
 expect 2 "normball: --json excludes --rate" doctor --json --rate
 expect 0 "--set" config --help

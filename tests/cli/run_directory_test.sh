@@ -4,36 +4,20 @@
 set -euo pipefail
 normball=$1
 source=$3
+scripts=$source/tests/cli
 rm -rf "$2" && mkdir -p "$2" && cd "$2"
 here=$PWD
 
-fail() { echo "FAILED: $*" >&2; exit 1; }
-# Expects a failure whose message has every one of the texts.
-expect_error() {
-  local command=$1 text
-  shift
-  if eval "$command" >out 2>err; then fail "no error from: $command"; fi
-  for text in "$@"; do
-    grep -qF -- "$text" err || fail "'$text' is not in the error of: $command: $(cat err)"
-  done
-}
-without_times() { sed -E 's/, "(seconds|[a-z]+_per_second)": [0-9.e+-]+//g' "$1"; }
-same_runs() {
-  local file
-  for file in model optimizer; do
-    cmp "runs/$1/checkpoints/step-$3/$file.safetensors" \
-        "runs/$2/checkpoints/step-$3/$file.safetensors" || fail "$1 and $2 differ in $file"
-  done
-  cmp <(without_times "runs/$1/metrics.jsonl") <(without_times "runs/$2/metrics.jsonl") ||
-    fail "$1 and $2 differ in their metrics"
-}
-# All that a directory holds, but for the lock.
+. "$scripts/shell_testing.sh"
+# All that a directory holds, except the lock.
 digest() { (cd "$1" && find . -type f ! -name .lock -exec sha256sum {} + | sort -k2); }
 key() { sed -n "s/^$2 = //p" "runs/$1/config.toml"; }
 train() { "$normball" train "$@" >out 2>err || fail "train $*: $(cat out err)"; }
 
 for i in $(seq 200); do echo "Line $i: the quick brown fox, $((i * 7919 % 1000)) times."; done >text.txt
+cp "$scripts/tiny_gpt.toml" .
 cat >tiny.toml <<'END'
+extends = "tiny_gpt"
 [run]
 steps = 8
 log_every = 1
@@ -41,18 +25,6 @@ eval_every = 4
 checkpoint_every = 2
 keep_last = 2
 keep_best = false
-[model]
-kind = "gpt"
-layers = 1
-width = 16
-heads = 2
-context = 16
-vocab = 256
-[data]
-kind = "text"
-path = "text.txt"
-[train]
-batch = 4
 [eval]
 batches = 2
 [optimizer]
@@ -113,7 +85,7 @@ done
 train tiny.toml --name marred --stop-after 4
 sed -i '2s/.*/{"step": 1, "loss"/' runs/marred/metrics.jsonl
 digest runs/marred >before
-expect_error "'$normball' train tiny.toml --name marred --resume --set eval.batches=3" "metrics.jsonl:2" "mend or delete"
+expect_error "'$normball' train tiny.toml --name marred --resume --set eval.batches=3" "metrics.jsonl:2" "repair or delete"
 digest runs/marred | cmp - before || fail "a refused resume changed the run"
 expect_error "'$normball' train tiny.toml --name marred2 --resume runs/marred" "marred/metrics.jsonl:2"
 [ ! -e runs/marred2 ] || fail "a refused resume made a directory"
@@ -155,9 +127,9 @@ cp -r runs/whole runs/worn
 best=$("$normball" eval runs/worn | sed -n 's/^step \([0-9]*\),.*/\1/p')
 other=$(ls runs/worn/checkpoints | grep -vx "step-$best")
 truncate -s -1 "runs/worn/checkpoints/step-$best/model.safetensors"
-expect_error "'$normball' eval runs/worn" "best checkpoint cannot be read" "can be named" "$other"
+expect_error "'$normball' eval runs/worn" "best checkpoint cannot be read" "Other checkpoints of the run can be read" "$other"
 truncate -s -1 "runs/worn/checkpoints/$other/model.safetensors"
-expect_error "'$normball' eval runs/worn" "No other of the run can be read"
+expect_error "'$normball' eval runs/worn" "No other checkpoint of the run can be read"
 
 # config.toml is bound to its checkpoints, also where the shapes of the tensors would not tell.
 for change in "heads = 2/heads = 4" "rope_base = .*/rope_base = 99.0" "context = 16/context = 8"; do
@@ -195,7 +167,7 @@ same_runs whole bound 8
 [ "$(key bound path)" = "\"$here/copy.txt\"" ] || fail "config.toml has another data.path: $(key bound path)"
 head -c -7 text.txt >ends.txt && printf 'changed' >>ends.txt
 train tiny.toml --name bound --resume --set data.path=ends.txt --set run.steps=10
-grep -q "validation data is not what it was" err || fail "other validation data: $(cat err)"
+grep -q "validation data has changed" err || fail "other validation data: $(cat err)"
 [ "$(key bound steps)" = 10 ] || fail "config.toml says $(key bound steps) steps where 10 were run"
 
 # From any folder, and moved with its data or alone.
@@ -209,7 +181,7 @@ rm old/project/text.txt
 expect_error "'$normball' eval runs/whole" "text.txt" "--set data.path="
 "$normball" eval runs/whole --set data.path=copy.txt | cmp - expected
 "$normball" eval runs/whole --set data.path=cats.txt >out 2>err
-grep -q "not what the run had" err || fail "eval on other data says nothing"
+grep -q "has changed since the run" err || fail "eval on other data says nothing"
 cp copy.txt text.txt
 
 # Steps that are not finite leave gaps and marks, and an end that says so.

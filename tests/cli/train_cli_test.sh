@@ -3,29 +3,10 @@
 # never interrupted, mistakes are named and lose nothing.
 set -euo pipefail
 normball=$1
+scripts=$(realpath "$(dirname "$0")")
 rm -rf "$2" && mkdir -p "$2" && cd "$2"
 
-fail() { echo "FAILED: $*" >&2; exit 1; }
-# Expects a failure whose message has every one of the texts.
-expect_error() {
-  local command=$1 text
-  shift
-  if eval "$command" >out 2>err; then fail "no error from: $command"; fi
-  [ "$(wc -l <err)" -le 12 ] || fail "a long error from: $command"
-  for text in "$@"; do
-    grep -qF -- "$text" err || fail "'$text' is not in the error of: $command: $(cat err)"
-  done
-}
-without_times() { sed -E 's/, "(seconds|[a-z]+_per_second)": [0-9.e+-]+//g' "$1"; }
-same_runs() {
-  local step=$3
-  for file in model optimizer; do
-    cmp "runs/$1/checkpoints/step-$step/$file.safetensors" \
-        "runs/$2/checkpoints/step-$step/$file.safetensors" || fail "$1 and $2 differ in $file"
-  done
-  cmp <(without_times "runs/$1/metrics.jsonl") <(without_times "runs/$2/metrics.jsonl") ||
-    fail "$1 and $2 differ in their metrics"
-}
+. "$scripts/shell_testing.sh"
 
 for i in $(seq 400); do echo "Line $i: the quick brown fox, $((i * 7919 % 1000)) times."; done >text.txt
 "$normball" data prepare text.txt --out shards --bytes >/dev/null 2>&1
@@ -207,7 +188,7 @@ expect_error "'$normball' train gpt.toml --name new --set run.name=other" "--nam
 expect_error "'$normball' train gpt.toml --resume --set run.resume=never" "--resume and --set run.resume=never"
 expect_error "'$normball' train gpt.toml --overfit-batch --set train.overfit_batch=false" "--overfit-batch and --set"
 expect_error "'$normball' train gpt.toml --name new --set run.steps=5 --set run.steps=6" \
-             "--set run.steps=6" "run.steps is given twice, before as --set run.steps=5"
+             "--set run.steps=6" "run.steps is given twice, first as --set run.steps=5"
 expect_error "'$normball' train gpt.toml --name new --stop-after 1.5" "--stop-after" "must be an integer in [1, 1000000000000]"
 expect_error "'$normball' sample runs/text-whole --temperature -1" "sample.temperature" "got -1"
 expect_error "'$normball' train gpt.toml --name new --stop-after 0" "--stop-after" "in [1, 1000000000000]"

@@ -88,7 +88,7 @@ def test_errors_say_what_came_and_what_is_allowed(call, parts):
 
 
 @pytest.mark.parametrize("value,text", [
-    ([[1.0], [2.0, 3.0]], "no array of numbers"), (np.ma.masked_array(np.ones((2, 2)), mask=True), "masked"),
+    ([[1.0], [2.0, 3.0]], "not an array of numbers"), (np.ma.masked_array(np.ones((2, 2)), mask=True), "masked"),
     (np.ones((2, 2), dtype=">f4"), ">f4"), (None, "object"), ("abc", "U3")])
 def test_what_is_no_array_of_floats_is_refused(value, text):
     for function in (normball.lmo, normball.sharp, normball.norm, normball.dual_norm):

@@ -405,7 +405,7 @@ def test_a_wrong_state_dict_changes_nothing():
     named["param_groups"][0]["method"] = "scion"
     fewer = copy.deepcopy(before)
     del fewer["param_groups"][0]
-    for bad, text in ((other, "of another optimizer"), (shape, "momentum of '0.0'"), (named, "'scion'"),
+    for bad, text in ((other, "belongs to another optimizer"), (shape, "momentum of '0.0'"), (named, "'scion'"),
                       (fewer, "another model: it has 6 groups with 6 parameters, this optimizer 7 groups")):
         with pytest.raises(ValueError, match=text):
             optimizer.load_state_dict(bad)

@@ -83,8 +83,8 @@ def test_a_solver_is_of_every_spectral_norm_without_its_own():
 
 
 @pytest.mark.parametrize("method,form,text", [
-    ("gd", "plain", "'gd' has no short_step"), ("ggnc", "norm", "'ggnc' has no short_step"),
-    ("unconstrained_scion", "norm", "'unconstrained_scion' has no short_step"),
+    ("gd", "plain", "'gd' does not take short_step"), ("ggnc", "norm", "'ggnc' does not take short_step"),
+    ("unconstrained_scion", "norm", "'unconstrained_scion' does not take short_step"),
     ("unconstrained_clipped_scion", "norm", "constrained methods"), ("s3cg", "plain", "'norm' or 'diameter'")])
 def test_short_steps_are_refused_where_there_are_none(method, form, text):
     with pytest.raises(ValueError, match=text):
@@ -94,7 +94,7 @@ def test_short_steps_are_refused_where_there_are_none(method, form, text):
 @pytest.mark.parametrize("call,error,parts", [
     (lambda p: ClippedScion(p, **OPTIONS, constrained="no"), ValueError, ["[ClippedScion]", "constrained", "'no'"]),
     (lambda p: Scion(p, lr=0.1, alpha=0.5, constrained=0), ValueError, ["[Scion]", "constrained", "0"]),
-    (lambda p: Scion(p, lr=0.1, alpha=0.5, short_step="norm"), ValueError, ["[Scion]", "has no short_step", "'norm'"]),
+    (lambda p: Scion(p, lr=0.1, alpha=0.5, short_step="norm"), ValueError, ["[Scion]", "does not take short_step", "'norm'"]),
     (lambda p: Scion(p, lr=0.1, alpha=0.5, rho=3.0), ValueError, ["[Scion]", "has no rho", "3"]),
     (lambda p: NormBall(p, "gd", 0.1, solver="muon"), ValueError, ["[NormBall]", "'gd'", "needs no solver", "muon"]),
     (lambda p: NormBall(p, "clipped_sign", 0.1, rho=1.0, solver="damped"), ValueError, ["'clipped_sign'", "no solver"]),
@@ -311,7 +311,7 @@ def test_a_step_beyond_the_type_s_numbers_touches_nothing(types, backend, norm, 
     for p in params:
         p.grad = torch.linspace(1, -1, 12).reshape(3, 4).to(p.dtype)
     if nonfinite == "error":
-        with pytest.raises(NonFiniteError, match="long, beyond the numbers"):
+        with pytest.raises(NonFiniteError, match="long, beyond the range"):
             optimizer.step()
     else:
         optimizer.step()
@@ -344,7 +344,7 @@ def test_weights_beyond_16_bits_touch_nothing(dtype, largest, nonfinite):
     optimizer = Scion([p], lr=1e5, alpha=1.0, norm="spectral", nonfinite=nonfinite)
     p.grad = torch.eye(4).half()
     if nonfinite == "error":
-        with pytest.raises(NonFiniteError, match="long, beyond the numbers"):
+        with pytest.raises(NonFiniteError, match="long, beyond the range"):
             optimizer.step()
     else:
         optimizer.step()
@@ -382,7 +382,7 @@ def test_an_s_or_a_step_that_overflows_touches_nothing(types, rule):
 
 @pytest.mark.parametrize("backend", ["auto", "torch"])
 @pytest.mark.parametrize("make,text", [
-    (lambda p, q: p.data, "'0.0' itself"), (lambda p, q: q.data, "'0.1' itself"), (lambda p, q: p.grad, "gradient's memory"),
+    (lambda p, q: p.data, "'0.0' itself"), (lambda p, q: q.data, "'0.1' itself"), (lambda p, q: p.grad, "shares memory with its gradient"),
     (lambda p, q: torch.zeros(1).expand(4, 3), "same memory"), (lambda p, q: "other momentum", "momentum of '0.1'"),
     (lambda p, q: p.data.view(-1)[:12].view(4, 3), "'0.0' itself")])
 def test_a_momentum_on_memory_of_another_is_refused(make, text, backend):
@@ -500,7 +500,7 @@ class NoFunction:
     lmo = 3
 
 
-@pytest.mark.parametrize("norm,text", [(NeedsMore, "the norm of group 0 is the class NeedsMore.*give an object"),
+@pytest.mark.parametrize("norm,text", [(NeedsMore, "the norm of group 0 is the class NeedsMore.*pass an object"),
                                        (NoFunction(), r"the norm of group 0.*lmo\(d\)")])
 def test_what_is_no_own_norm_is_refused_at_once(norm, text):
     with pytest.raises(ValueError, match=rf"\[ClippedScion\] {text}"):

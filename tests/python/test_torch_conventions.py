@@ -212,7 +212,7 @@ def test_names_in_another_order_are_refused():
 
 
 @pytest.mark.parametrize("damage,text", [
-    (lambda d: d["param_groups"][0].pop("method"), "of another optimizer"),
+    (lambda d: d["param_groups"][0].pop("method"), "belongs to another optimizer"),
     (lambda d: d["param_groups"][0].update(method="lars"), "'lars'"),
     (lambda d: d["param_groups"][0].update(rho=-1.0), "rho"),
     (lambda d: d["param_groups"][0].update(lr=float("nan")), "lr"),
@@ -250,7 +250,7 @@ def test_hooks_of_state_dictionaries_have_the_last_word(backend):
         return {"state": state, "param_groups": groups}
 
     loaded = ClippedScion(tensors(torch.bfloat16), lr=0.1, alpha=0.5, rho=1.0, backend=backend)
-    with pytest.raises(ValueError, match="of another optimizer"):
+    with pytest.raises(ValueError, match="belongs to another optimizer"):
         loaded.load_state_dict(foreign)
     loaded.register_load_state_dict_pre_hook(convert)
     loaded.load_state_dict(foreign)

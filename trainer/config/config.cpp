@@ -137,7 +137,7 @@ std::vector<GivenKey> apply_settings(Config& config, std::span<const std::string
     const GivenKey given = apply_setting(config, setting);
     const auto earlier = std::ranges::find(all, given.key, &GivenKey::key);
     if (earlier != all.end()) {
-      wrong(given.where, given.key->full_name(), " is given twice, before as ", earlier->where,
+      wrong(given.where, given.key->full_name(), " is given twice, first as ", earlier->where,
             ". Leave one out");
     }
     all.push_back(given);
@@ -217,7 +217,7 @@ Config stored_config(const std::filesystem::path& run_directory,
   if (!std::filesystem::exists(path)) {
     wrong(run_directory.string(),
           std::filesystem::is_directory(run_directory / "checkpoints")
-              ? "has no config.toml; put there what `normball config --show CONFIG` says of the "
+              ? "has no config.toml; put there what `normball config --show CONFIG` prints for the "
                 "configuration it was trained with"
               : "is not a run directory (it has no config.toml)");
   }

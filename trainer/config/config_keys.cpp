@@ -239,7 +239,7 @@ std::vector<Key> make_keys() {
   using P = SampleConfig;
   sample("every", place<&Config::sample, &P::every>(), count,
          "steps between samples of text; 0: none");
-  sample("prompt", place<&Config::sample, &P::prompt>(), {}, "the text to go on from");
+  sample("prompt", place<&Config::sample, &P::prompt>(), {}, "the text to continue");
   sample("length", place<&Config::sample, &P::length>(), {.low = 1, .high = 1 << 20},
          "tokens to add");
   sample("temperature", place<&Config::sample, &P::temperature>(), not_negative,

@@ -48,7 +48,7 @@ toml::table parse_toml(std::string_view text, std::string_view where) {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {
     wrong(at_line(where, error.source()), "is not TOML here: ", error.description(),
-          ". A line is `key = value` (texts in quotes) or `[section]`");
+          ". A line is `key = value` (strings in quotes) or `[section]`");
   }
 }
 

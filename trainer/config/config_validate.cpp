@@ -40,7 +40,7 @@ void validate_optimizer(const Config& config, std::string_view where) {
   if (options.method == "muon" && config.model.kind == "mlp" && config.model.hidden.size() < 2) {
     wrong(where,
           "optimizer.method = \"muon\" steps the matrices between the first and the last; an ",
-          "mlp has one only where model.hidden has two layers or more");
+          "mlp has such a matrix only if model.hidden has two layers or more");
   }
   const bool radii = std::ranges::any_of(
       config.norm.route, [](const Route& route) { return route.radius.has_value(); });

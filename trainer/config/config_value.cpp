@@ -132,7 +132,7 @@ const Key& find_key(std::string_view section, std::string_view name, std::string
 
 void require_section(std::string_view name, std::string_view where) {
   if (name == "extends") {
-    wrong(where, "extends is for files that a run starts from; this one must be complete");
+    wrong(where, "extends is for files that start a run; this one must be complete");
   }
   std::vector<std::string_view> sections;
   for (const Key& key : config_keys()) {
@@ -152,7 +152,7 @@ toml::table parse_value(const std::string& value, const Key& key, std::string_vi
     return toml::parse("value = " + value);
   } catch (const toml::parse_error&) {
     if (std::holds_alternative<At<std::string>>(key.place)) {
-      wrong(where, key.full_name(), " begins with a quote and is no text of TOML; ",
+      wrong(where, key.full_name(), " begins with a quote but is not a TOML string; ",
             "leave the quotes out, or end it with the same one");
     }
     return toml::table{{"value", value}};

@@ -34,7 +34,7 @@ constexpr DataKind data[] = {{"fashion-mnist", "images", 28},
 template <class Kind>
 const Kind& named(std::span<const Kind> kinds, std::string_view name) {
   const auto found = std::ranges::find(kinds, name, &Kind::name);
-  if (found == kinds.end()) throw_invalid("config", "there is no kind '", name, "'");
+  if (found == kinds.end()) throw_invalid("config", "unknown kind '", name, "'");
   return *found;
 }
 

@@ -130,7 +130,7 @@ Bpe Bpe::parse(std::string_view vocab_bpe, std::string_view encoder_json, const 
     }
     const auto left = bytes_of_printable(line.substr(0, space));
     const auto right = bytes_of_printable(line.substr(space + 1));
-    if (!left || !right) problem(" has a character that stands for no byte");
+    if (!left || !right) problem(" has a character that represents no byte");
     const auto left_symbol = symbol_of_text.find(*left), right_symbol = symbol_of_text.find(*right);
     // Each part must be there before the pair: that is what makes ranks an order of merging.
     if (left_symbol == symbol_of_text.end() || right_symbol == symbol_of_text.end()) {
@@ -174,7 +174,7 @@ void Bpe::number_tokens(std::vector<std::string> text_of_symbol, std::string_vie
     const auto bytes = text == end_of_text ? text : bytes_of_printable(text);
     if (number >= size) problem("numbers a token ", number, ", beyond the ", size, " there are");
     if (!bytes || !number_of_text.emplace(*bytes, number).second) {
-      problem("has a token twice or with a character that stands for no byte, number ", number);
+      problem("has a token twice or with a character that represents no byte, number ", number);
     }
   }
   token_of_symbol_.resize(size);

@@ -64,11 +64,11 @@ std::vector<std::uint32_t> shuffled_order(std::uint64_t seed, std::int64_t epoch
 void attach(DataCursor& cursor, std::int64_t items) {
   if (cursor.items == 0 && cursor.epoch == 0 && cursor.position == 0) cursor.items = items;
   if (cursor.items != items) {
-    throw_invalid(where, "belongs to data of ", cursor.items, " items, but these are ", items,
+    throw_invalid(where, "belongs to data with ", cursor.items, " items, but this data has ", items,
                   "; resume with the same data and sequence length");
   }
   if (cursor.epoch < 0 || cursor.position < 0 || cursor.position > items) {
-    throw_invalid(where, "stands at epoch ", cursor.epoch, ", position ", cursor.position,
+    throw_invalid(where, "is at epoch ", cursor.epoch, ", position ", cursor.position,
                   ", which is outside the ", items, " items");
   }
 }

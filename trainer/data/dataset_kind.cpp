@@ -19,7 +19,7 @@ DatasetKind kind_of_directory(const std::string& path) {
   std::error_code ignored;
   if (fs::exists(fs::path(path) / "vocab.bpe", ignored)) return DatasetKind::Bpe;
   fail("dataset_kind", path,
-       ": holds no data known: IDX files (train-images-idx3-ubyte[.gz]), CIFAR-10 batches "
+       ": no known data there: expected IDX files (train-images-idx3-ubyte[.gz]), CIFAR-10 batches "
        "(data_batch_1.bin), token shards (*.bin) or a vocabulary (vocab.bpe)");
 }
 

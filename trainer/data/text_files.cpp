@@ -24,7 +24,7 @@ TextSplit split_text(const std::vector<std::string>& paths, const Tokenizer& tok
     throw_invalid("split_text", "the share for validation must be at least 0 and below 1, got ",
                   validation_share);
   }
-  if (paths.empty()) throw_invalid("split_text", "no text file named");
+  if (paths.empty()) throw_invalid("split_text", "no text file was named");
   std::vector<files::Bytes> texts;
   size_t size = 0;
   for (const auto& path : paths) {

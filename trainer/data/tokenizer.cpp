@@ -71,7 +71,7 @@ std::string Tokenizer::decode(std::span<const Token> tokens) const {
   if (bpe_) return bpe_->decode(tokens);
   std::string text;
   for (const Token token : tokens) {
-    if (token > 255) throw_invalid("Tokenizer", "token ", token, " is no byte");
+    if (token > 255) throw_invalid("Tokenizer", "token ", token, " is not a byte");
     text += static_cast<char>(token);
   }
   return text;

@@ -51,7 +51,7 @@ __attribute__((target("sse4.2"))) std::uint32_t crc32c_sse42(std::span<const std
 
 }  // namespace
 
-std::uint32_t detail::crc32c_table(std::span<const std::byte> data, std::uint32_t crc) {
+std::uint32_t crc32c_table(std::span<const std::byte> data, std::uint32_t crc) {
   std::uint32_t r = ~crc;
   size_t at = 0;
   for (; at + 8 <= data.size(); at += 8) {
@@ -70,7 +70,7 @@ std::uint32_t crc32c(std::span<const std::byte> data, std::uint32_t crc) {
   static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
   if (has_instruction) return crc32c_sse42(data, crc);
 #endif
-  return detail::crc32c_table(data, crc);
+  return crc32c_table(data, crc);
 }
 
 std::uint32_t crc32c(std::string_view text, std::uint32_t crc) {

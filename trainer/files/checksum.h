@@ -26,9 +26,7 @@ struct FileChecksum {
 // Reads the whole file in pieces; an unreadable file is a FileError.
 FileChecksum file_checksum(const std::filesystem::path& path);
 
-namespace detail {
 // The portable form, where the processor has no instruction for it.
 std::uint32_t crc32c_table(std::span<const std::byte> data, std::uint32_t crc);
-}  // namespace detail
 
 }  // namespace normball::trainer::files

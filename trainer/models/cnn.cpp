@@ -36,7 +36,7 @@ void validate(const CnnConfig& config) {
                   " classes; both must be at least 1");
   }
   if (config.size < 9) {
-    throw_invalid("Cnn", "size ", config.size, "; three poolings need 9 pixels or more a side");
+    throw_invalid("Cnn", "size ", config.size, "; three poolings need at least 9 pixels a side");
   }
   if (!(config.label_smoothing >= 0 && config.label_smoothing < 1)) {
     throw_invalid("Cnn", "label_smoothing must be in [0, 1), got ", config.label_smoothing);

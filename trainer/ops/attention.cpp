@@ -48,7 +48,7 @@ void attend(MatrixView<T> q, MatrixView<T> k, MatrixView<T> v, MatrixView<T> out
     score_block(q, k, begin, end, p);
     for (Index i = begin; i < end; ++i) {
       T* row = p.row(i - begin);
-      log_sums[i] = softmax_row(row, scale, T(1), i + 1);
+      log_sums[i] = row_kernels<T>().softmax(row, scale, T(1), i + 1);
       std::fill(row + i + 1, row + end, T(0));
     }
     product(p, Op::None, v.row_range(0, end), Op::None, 0, out.row_range(begin, end));
@@ -72,9 +72,10 @@ void attend_backward(MatrixView<T> q, MatrixView<T> k, MatrixView<T> v, MatrixVi
     product(g.row_range(begin, end), Op::None, v.row_range(0, end), Op::Transpose, 0, dp);
     for (Index i = begin; i < end; ++i) {
       T *row = p.row(i - begin), *drow = dp.row(i - begin);
-      probabilities_row(row, scale, log_sums[i], i + 1);
+      row_kernels<T>().probabilities(row, scale, log_sums[i], i + 1);
       std::fill(row + i + 1, row + end, T(0));
-      softmax_row_backward(row, drow, dot_row(g.row(i), out.row(i), q.cols), scale, i + 1);
+      row_kernels<T>().softmax_backward(
+          row, drow, row_kernels<T>().dot(g.row(i), out.row(i), q.cols), scale, i + 1);
       std::fill(drow + i + 1, drow + end, T(0));
     }
     const auto accumulate = [&](MatrixView<T> a, MatrixView<T> b, MatrixView<T> c) {

@@ -27,7 +27,8 @@ double loss_block(MatrixView<T> logits, const int64_t* targets, T factor, double
     for (Index i = begin; i < end; ++i) {
       T* row = logits.row(i);
       const T target = row[targets[i]];
-      losses[i] = static_cast<double>(softmax_row(row, T(1), factor, logits.cols) - target);
+      losses[i] =
+          static_cast<double>(row_kernels<T>().softmax(row, T(1), factor, logits.cols) - target);
       row[targets[i]] -= factor;
     }
   });

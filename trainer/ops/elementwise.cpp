@@ -24,7 +24,8 @@ struct RmsNorm : Function<RmsNorm> {
       T* factor = factors.data_ptr<T>();
       at::parallel_for(0, rows, grain(n), [=](Index begin, Index end) {
         for (Index i = begin; i < end; ++i) {
-          factor[i] = normalize_row(from + i * n, to + i * n, n, std::numeric_limits<T>::epsilon());
+          factor[i] = row_kernels<T>().normalize(from + i * n, to + i * n, n,
+                                                 std::numeric_limits<T>::epsilon());
         }
       });
     });
@@ -43,7 +44,7 @@ struct RmsNorm : Function<RmsNorm> {
       T* to = dx.data_ptr<T>();
       at::parallel_for(0, rows, grain(n), [=](Index begin, Index end) {
         for (Index i = begin; i < end; ++i) {
-          normalize_row_backward(gp + i * n, yp + i * n, factor[i], to + i * n, n);
+          row_kernels<T>().normalize_backward(gp + i * n, yp + i * n, factor[i], to + i * n, n);
         }
       });
     });
@@ -68,8 +69,9 @@ struct NormRotary : Function<NormRotary> {
       at::parallel_for(0, rows, grain(n), [=](Index begin, Index end) {
         for (Index i = begin; i < end; ++i) {
           const Index at = (i / heads) % time * (n / 2);
-          factor[i] = normalize_row(from + i * n, to + i * n, n, std::numeric_limits<T>::epsilon());
-          rotate_row(to + i * n, c + at, s + at, T(1), n / 2);
+          factor[i] = row_kernels<T>().normalize(from + i * n, to + i * n, n,
+                                                 std::numeric_limits<T>::epsilon());
+          row_kernels<T>().rotate(to + i * n, c + at, s + at, T(1), n / 2);
         }
       });
     });
@@ -90,8 +92,8 @@ struct NormRotary : Function<NormRotary> {
       at::parallel_for(0, factors.numel(), grain(n), [=](Index begin, Index end) {
         for (Index i = begin; i < end; ++i) {
           const Index at = (i / heads) % time * (n / 2);
-          normalize_row_backward(gp + i * n, yp + i * n, factor[i], to + i * n, n);
-          rotate_row(to + i * n, c + at, s + at, T(-1), n / 2);
+          row_kernels<T>().normalize_backward(gp + i * n, yp + i * n, factor[i], to + i * n, n);
+          row_kernels<T>().rotate(to + i * n, c + at, s + at, T(-1), n / 2);
         }
       });
     });
@@ -108,7 +110,7 @@ struct ReluSquared : Function<ReluSquared> {
       const T* from = x.data_ptr<T>();
       T* to = y.data_ptr<T>();
       at::parallel_for(0, x.numel(), grain(1), [=](Index begin, Index end) {
-        relu_squared_row(from + begin, to + begin, end - begin);
+        row_kernels<T>().relu_squared(from + begin, to + begin, end - begin);
       });
     });
     context->save_for_backward({y});
@@ -123,7 +125,7 @@ struct ReluSquared : Function<ReluSquared> {
       const T *yp = y.data_ptr<T>(), *gp = g.data_ptr<T>();
       T* to = dx.data_ptr<T>();
       at::parallel_for(0, y.numel(), grain(1), [=](Index begin, Index end) {
-        relu_squared_row_backward(yp + begin, gp + begin, to + begin, end - begin);
+        row_kernels<T>().relu_squared_backward(yp + begin, gp + begin, to + begin, end - begin);
       });
     });
     return {dx};

@@ -6,8 +6,8 @@
 
 #include <stdexcept>
 
+#include "normball/base/panels.h"
 #include "normball/base/parallel.h"
-#include "normball/internal/polar/panels.h"
 
 namespace normball::trainer::ops {
 namespace {
@@ -45,7 +45,7 @@ Grid grid_of(Index rows, Index cols) {
 
 // The rows [begin, end) of op(x).
 template <class T>
-ConstMatrixView<T> rows_of(ConstMatrixView<T> x, Op op, detail::Range range) {
+ConstMatrixView<T> rows_of(ConstMatrixView<T> x, Op op, Panel range) {
   return op == Op::None ? x.block(range.begin, 0, range.size, x.cols)
                         : x.block(0, range.begin, x.rows, range.size);
 }
@@ -55,12 +55,12 @@ void in_pieces(ConstMatrixView<T> a, Op op_a, ConstMatrixView<T> b, Op op_b, T b
                MatrixView<T> c) {
   if (c.rows == 0 || c.cols == 0) return;
   const Index inner = op_a == Op::None ? a.cols : a.rows;
-  const int threads = detail::worth_threads(c.rows, inner, c.cols, default_threads());
+  const int threads = worth_threads(c.rows, inner, c.cols, default_threads());
   const Grid grid = grid_of(c.rows, c.cols);
   const Op op_columns = op_b == Op::None ? Op::Transpose : Op::None;
   parallel_for(grid.rows * grid.cols, threads, [&](Index i, int) {
-    const auto rows = detail::panel(c.rows, grid.rows, i / grid.cols),
-               cols = detail::panel(c.cols, grid.cols, i % grid.cols);
+    const auto rows = panel(c.rows, grid.rows, i / grid.cols),
+               cols = panel(c.cols, grid.cols, i % grid.cols);
     if (rows.size == 0 || cols.size == 0) return;
     multiply(rows_of(a, op_a, rows), op_a, rows_of(b, op_columns, cols), op_b, beta,
              c.block(rows.begin, cols.begin, rows.size, cols.size));

@@ -1,164 +1,18 @@
 #include "trainer/ops/row_kernels.h"
 
-#include <bit>
-#include <cmath>
-#include <limits>
-
-// The best version for the processor is bound when the program is loaded: before the thread
-// sanitizer, which would watch the choice, is ready.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-#define NORMBALL_CLONES \
-  __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
-#else
-#define NORMBALL_CLONES
-#endif
-#define NORMBALL_INLINE inline __attribute__((always_inline))
+#include "normball/internal/kernels/variants.h"
 
 namespace normball::trainer::ops {
-namespace {
 
-// Independent partial sums, so that a sum vectorizes without changing its order between processors.
-constexpr Index lanes = 16;
-
-template <class T, class Term>
-NORMBALL_INLINE T sum_of(Index n, Term term) {
-  T partial[lanes] = {};
-  Index i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    for (Index j = 0; j < lanes; ++j) partial[j] += term(i + j);
-  }
-  for (Index j = 0; i + j < n; ++j) partial[j] += term(i + j);
-  for (Index width = lanes / 2; width > 0; width /= 2) {
-    for (Index j = 0; j < width; ++j) partial[j] += partial[j + width];
-  }
-  return partial[0];
+template <>
+const RowKernels<float>& row_kernels<float>() {
+  static const RowKernels<float>& table = NORMBALL_CHOOSE(row_kernels, float);
+  return table;
 }
-
-template <class T>
-NORMBALL_INLINE T max_of(const T* x, Index n) {
-  T partial[lanes];
-  for (Index j = 0; j < lanes; ++j) partial[j] = -std::numeric_limits<T>::infinity();
-  Index i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    for (Index j = 0; j < lanes; ++j) partial[j] = x[i + j] > partial[j] ? x[i + j] : partial[j];
-  }
-  for (; i < n; ++i) partial[0] = x[i] > partial[0] ? x[i] : partial[0];
-  for (Index j = 1; j < lanes; ++j) partial[0] = partial[j] > partial[0] ? partial[j] : partial[0];
-  return partial[0];
+template <>
+const RowKernels<double>& row_kernels<double>() {
+  static const RowKernels<double>& table = NORMBALL_CHOOSE(row_kernels, double);
+  return table;
 }
-
-// exp for x <= 0 within 2 ulp: 2^k exp(r) with |r| <= ln2 / 2 and a polynomial for exp(r). Below
-// -87 the result is 1.6e-38 instead of less, which no sum of probabilities notices.
-NORMBALL_INLINE float exp_of(float x) {
-  constexpr float round = 12582912.0F;  // 1.5 * 2^23: adding it leaves the nearest integer
-  x = x < -87.0F ? -87.0F : x;
-  const float shifted = x * 1.44269504089F + round;
-  const auto k = std::bit_cast<std::int32_t>(shifted);
-  const float n = shifted - round;
-  const float r = (x - n * 0.693359375F) + n * 2.12194440e-4F;  // ln2 in two parts
-  float p = 1.0F / 5040;
-  p = p * r + 1.0F / 720;
-  p = p * r + 1.0F / 120;
-  p = p * r + 1.0F / 24;
-  p = p * r + 1.0F / 6;
-  p = p * r + 0.5F;
-  p = p * r + 1.0F;
-  p = p * r + 1.0F;
-  const auto bits = std::bit_cast<std::uint32_t>(p) + (static_cast<std::uint32_t>(k) << 23U);
-  return x == x ? std::bit_cast<float>(bits) : x;  // NaN stays NaN
-}
-NORMBALL_INLINE double exp_of(double x) { return std::exp(x); }
-
-template <class T>
-NORMBALL_INLINE T normalize(const T* x, T* y, Index n, T eps) {
-  const T mean = sum_of<T>(n, [x](Index i) { return x[i] * x[i]; }) / static_cast<T>(n);
-  const T factor = T(1) / std::sqrt(mean + eps);
-  for (Index i = 0; i < n; ++i) y[i] = factor * x[i];
-  return factor;
-}
-
-template <class T>
-NORMBALL_INLINE void normalize_backward(const T* g, const T* y, T factor, T* dx, Index n) {
-  const T mean = sum_of<T>(n, [=](Index i) { return g[i] * y[i]; }) / static_cast<T>(n);
-  for (Index i = 0; i < n; ++i) dx[i] = factor * (g[i] - y[i] * mean);
-}
-
-template <class T>
-NORMBALL_INLINE void rotate(T* __restrict a, T* __restrict b, const T* cos, const T* sin, T sign,
-                            Index n) {
-  for (Index i = 0; i < n; ++i) {
-    const T turned_a = a[i] * cos[i] + b[i] * (sign * sin[i]);
-    b[i] = b[i] * cos[i] - a[i] * (sign * sin[i]);
-    a[i] = turned_a;
-  }
-}
-
-template <class T>
-NORMBALL_INLINE void relu_squared(const T* x, T* y, Index n) {
-  for (Index i = 0; i < n; ++i) {
-    const T positive = x[i] > 0 ? x[i] : T(0);
-    y[i] = 2 * positive * positive;
-  }
-}
-
-template <class T>
-NORMBALL_INLINE void relu_squared_backward(const T* y, const T* g, T* dx, Index n) {
-  for (Index i = 0; i < n; ++i) dx[i] = g[i] * std::sqrt(8 * y[i]);
-}
-
-template <class T>
-NORMBALL_INLINE T softmax(T* s, T scale, T total, Index n) {
-  const T top = scale * max_of(s, n);
-  for (Index i = 0; i < n; ++i) s[i] = exp_of(scale * s[i] - top);
-  const T sum = sum_of<T>(n, [s](Index i) { return s[i]; });
-  const T factor = total / sum;
-  for (Index i = 0; i < n; ++i) s[i] *= factor;
-  return top + std::log(sum);
-}
-
-template <class T>
-NORMBALL_INLINE void probabilities(T* s, T scale, T log_sum, Index n) {
-  for (Index i = 0; i < n; ++i) s[i] = exp_of(scale * s[i] - log_sum);
-}
-
-template <class T>
-NORMBALL_INLINE void softmax_backward(const T* p, T* dp, T shift, T scale, Index n) {
-  for (Index i = 0; i < n; ++i) dp[i] = scale * p[i] * (dp[i] - shift);
-}
-
-template <class T>
-NORMBALL_INLINE T dot(const T* a, const T* b, Index n) {
-  return sum_of<T>(n, [=](Index i) { return a[i] * b[i]; });
-}
-
-}  // namespace
-
-#define NORMBALL_ROW_KERNELS(T)                                                                   \
-  NORMBALL_CLONES T normalize_row(const T* x, T* y, Index n, T eps) {                             \
-    return normalize(x, y, n, eps);                                                               \
-  }                                                                                               \
-  NORMBALL_CLONES void normalize_row_backward(const T* g, const T* y, T factor, T* dx, Index n) { \
-    normalize_backward(g, y, factor, dx, n);                                                      \
-  }                                                                                               \
-  NORMBALL_CLONES void rotate_row(T* x, const T* cos, const T* sin, T sign, Index n) {            \
-    rotate(x, x + n, cos, sin, sign, n);                                                          \
-  }                                                                                               \
-  NORMBALL_CLONES void relu_squared_row(const T* x, T* y, Index n) { relu_squared(x, y, n); }     \
-  NORMBALL_CLONES void relu_squared_row_backward(const T* y, const T* g, T* dx, Index n) {        \
-    relu_squared_backward(y, g, dx, n);                                                           \
-  }                                                                                               \
-  NORMBALL_CLONES T softmax_row(T* s, T scale, T total, Index n) {                                \
-    return softmax(s, scale, total, n);                                                           \
-  }                                                                                               \
-  NORMBALL_CLONES void probabilities_row(T* s, T scale, T log_sum, Index n) {                     \
-    probabilities(s, scale, log_sum, n);                                                          \
-  }                                                                                               \
-  NORMBALL_CLONES void softmax_row_backward(const T* p, T* dp, T shift, T scale, Index n) {       \
-    softmax_backward(p, dp, shift, scale, n);                                                     \
-  }                                                                                               \
-  NORMBALL_CLONES T dot_row(const T* a, const T* b, Index n) { return dot(a, b, n); }
-
-NORMBALL_ROW_KERNELS(float)
-NORMBALL_ROW_KERNELS(double)
 
 }  // namespace normball::trainer::ops

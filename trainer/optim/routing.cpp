@@ -37,4 +37,23 @@ Routing route_parameters(const config::Config& config,
   return normball::route(infos_of(parameters), routing_options(config, parameters));
 }
 
+std::vector<std::string> routed_otherwise_before(
+    const config::Config& config, const std::vector<models::ModelParameter>& parameters) {
+  std::vector<std::string> names;
+  for (const auto& parameter : parameters) {
+    std::optional<config::Route> first;
+    config::Route all;
+    for (const auto& route : config.norm.route) {
+      if (!RoutingRule{route.pattern, {}}.matches(parameter.name)) continue;
+      if (!first) first = route;
+      if (route.norm) all.norm = route.norm;
+      if (route.radius) all.radius = route.radius;
+    }
+    if (first && (first->norm != all.norm || first->radius != all.radius)) {
+      names.push_back(parameter.name);
+    }
+  }
+  return names;
+}
+
 }  // namespace normball::trainer::optim

@@ -15,4 +15,13 @@ RoutingOptions routing_options(const config::Config& config,
 Routing route_parameters(const config::Config& config,
                          const std::vector<models::ModelParameter>& parameters);
 
+// Of the routes of [norm] that match a parameter, the last one decides. Earlier versions took the
+// first, and their checkpoints do not have this note.
+inline constexpr const char* route_note = "norm.route";
+inline constexpr const char* last_route_wins = "last";
+
+// The parameters that the first matching route would give another norm or radius than the last.
+std::vector<std::string> routed_otherwise_before(
+    const config::Config& config, const std::vector<models::ModelParameter>& parameters);
+
 }  // namespace normball::trainer::optim

@@ -60,9 +60,7 @@ Json number(const std::optional<double>& value) { return value ? number(*value) 
 // Six digits are more than a screen shows, and keep the page small.
 Json rounded(double value) {
   if (!std::isfinite(value)) return nullptr;
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.6g", value);
-  return Json(std::stod(buffer));
+  return Json(std::stod(printed("%.6g", value)));
 }
 
 Json to_json(const RunData& run) {

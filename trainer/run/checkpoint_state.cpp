@@ -43,19 +43,19 @@ const Json& member(const Json& json, const char* name, Json::value_t type, std::
 std::int64_t integer(const Json& json, std::string_view what, std::string_view where) {
   if (!json.is_number_integer() ||
       (json.is_number_unsigned() && json.get<std::uint64_t>() > INT64_MAX)) {
-    malformed(where, "'", what, "' must be an integer of 64 bits, got ", json.dump());
+    malformed(where, "'", what, "' must be a 64-bit integer, got ", json.dump());
   }
   return json.get<std::int64_t>();
 }
 
 const std::string& text_of(const Json& json, std::string_view what, std::string_view where) {
-  if (!json.is_string()) malformed(where, "'", what, "' must be a text, got ", json.dump());
+  if (!json.is_string()) malformed(where, "'", what, "' must be a string, got ", json.dump());
   return json.get_ref<const std::string&>();
 }
 
 }  // namespace
 
-std::string detail::with_checksum(std::string_view rest) {
+std::string with_checksum(std::string_view rest) {
   return std::string(opening) + files::checksum_text(files::crc32c(rest)) + std::string(rest);
 }
 
@@ -77,15 +77,15 @@ std::string to_json(const CheckpointState& state) {
   }
   try {
     // The document without its opening brace continues after the checksum.
-    return detail::with_checksum("\"," + json.dump(2).substr(1) + "\n");
+    return with_checksum("\"," + json.dump(2).substr(1) + "\n");
   } catch (const nlohmann::json::exception&) {
-    normball::throw_invalid("to_json", "a text in the state is not UTF-8");
+    normball::throw_invalid("to_json", "a string in the state is not UTF-8");
   }
 }
 
 CheckpointState parse_state(std::string_view text, std::string_view where) {
   if (!text.starts_with(opening) || text.size() < opening.size() + digits) {
-    malformed(where, "not a checkpoint's state, or its beginning is damaged");
+    malformed(where, "not the state of a checkpoint, or its beginning is damaged");
   }
   const auto rest = text.substr(opening.size() + digits);
   const std::string expected = files::checksum_text(files::crc32c(rest));

@@ -29,9 +29,7 @@ std::string to_json(const CheckpointState& state);
 // `where` names the file in errors (std::runtime_error).
 CheckpointState parse_state(std::string_view text, std::string_view where);
 
-namespace detail {
 // The text with its checksum in front; apart, so that tests can put it on any text.
 std::string with_checksum(std::string_view rest);
-}  // namespace detail
 
 }  // namespace normball::trainer::run

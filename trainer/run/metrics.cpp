@@ -75,7 +75,7 @@ Scan scan_lines(const fs::path& path, const std::function<bool(MetricsLine)>& us
         continue;
       }
       if (!damage.empty()) {
-        throw std::runtime_error(damage + "; good lines follow it: mend or delete that line");
+        throw std::runtime_error(damage + "; valid lines follow it: repair or delete that line");
       }
       if (!use(std::move(line))) {
         done = true;
@@ -137,7 +137,7 @@ MetricsLine parse_metrics_line(std::string_view text, std::string_view where) {
   if (!json.is_object()) malformed(where, "not a JSON object");
   const auto step = json.find("step");
   if (step == json.end() || !step->is_number_unsigned() || step->get<std::uint64_t>() > INT64_MAX) {
-    malformed(where, "'step' must be there, an integer, not negative");
+    malformed(where, "'step' must be present, an integer and not negative");
   }
   MetricsLine line{.step = step->get<std::int64_t>()};
   for (const auto& [name, value] : json.items()) {

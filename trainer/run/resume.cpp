@@ -33,7 +33,7 @@ StartingPoint newest_of(const fs::path& run) {
   if (!search.found && !search.skipped.empty()) refuse_unreadable(run, search.skipped);
   StartingPoint start{.checkpoint = std::move(search.found)};
   for (const auto& [path, reason] : search.skipped) {
-    start.notes.push_back("passed over " + path.string() + ": " + reason);
+    start.notes.push_back("skipped " + path.string() + ": " + reason);
   }
   return start;
 }
@@ -48,7 +48,7 @@ StartingPoint named(const fs::path& path) {
   if (!run) return {.checkpoint = open_checkpoint(path)};
   auto start = newest_of(path);
   if (!start.checkpoint) {
-    normball::throw_invalid("resume", path.string(), " has no checkpoint to go on from yet");
+    normball::throw_invalid("resume", path.string(), " has no checkpoint to resume from yet");
   }
   return start;
 }
@@ -103,9 +103,8 @@ bool holds_run(const fs::path& directory) {
 }
 
 void refuse_to_write_over(const fs::path& directory) {
-  normball::throw_invalid(
-      "train", directory.string(),
-      " already holds a run; --resume goes on with it, --name starts another one");
+  normball::throw_invalid("train", directory.string(),
+                          " already holds a run; --resume continues it, --name starts another");
 }
 
 StartingPoint find_starting_point(const config::Config& config, const fs::path& directory) {
@@ -163,9 +162,9 @@ void require_same_model(const Checkpoint& checkpoint, const config::Config& conf
   }
   if (text.empty()) return;
   throw std::runtime_error(normball::error_message(
-      "open_checkpoint", checkpoint.path.string(), " was written of another model:", text,
+      "open_checkpoint", checkpoint.path.string(), " belongs to another model:", text,
       "\nSet these back in ", (run_of(checkpoint.path) / "config.toml").string(),
-      " (and where else the configuration comes from)"));
+      " (and wherever else the configuration comes from)"));
 }
 
 bool sets(std::span<const std::string> settings, std::string_view key) {

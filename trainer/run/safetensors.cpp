@@ -242,7 +242,8 @@ void write_safetensors(files::OutputFile& out, std::span<const TensorView> tenso
 Safetensors parse_safetensors(std::span<const std::byte> file, std::string_view where) {
   std::uint64_t length = 0;
   if (file.size() < sizeof length) {
-    malformed(where, "the file has ", file.size(), " bytes; it is cut off, or of another kind");
+    malformed(where, "the file has ", file.size(),
+              " bytes; it is truncated, or not a safetensors file");
   }
   std::memcpy(&length, file.data(), sizeof length);
   if (length > max_header) {
@@ -250,8 +251,8 @@ Safetensors parse_safetensors(std::span<const std::byte> file, std::string_view 
               " are allowed. Is it a safetensors file?");
   }
   if (length > file.size() - sizeof length) {
-    malformed(where, "the header has ", length, " bytes but the file only ", file.size(),
-              "; it is cut off");
+    malformed(where, "the header has ", length, " bytes but the file has only ", file.size(),
+              "; it is truncated");
   }
   const auto header = file.subspan(sizeof length, length);
   const auto data = file.subspan(sizeof length + length);
@@ -268,7 +269,7 @@ Safetensors parse_safetensors(std::span<const std::byte> file, std::string_view 
   result.tensors.reserve(reader.entries.size());
   for (auto& [tensor, begin, end] : reader.entries) {
     if (begin != at || end < begin || end > data.size()) {
-      malformed(where, "tensor '", tensor.name, "' lies at bytes ", begin, " to ", end,
+      malformed(where, "tensor '", tensor.name, "' is at bytes ", begin, " to ", end,
                 " of the data, but ", at, " to at most ", data.size(),
                 " is what the others and the file's length leave");
     }
@@ -303,7 +304,7 @@ const TensorView& SafetensorsFile::at(std::string_view name) const {
   for (const auto& tensor : tensors()) known.push_back(tensor.name);
   const std::string text = unknown_name("tensor", name, known);  // without the long list of all
   malformed(path_.string(), text.substr(0, text.find(" Allowed:")), " The file has ", known.size(),
-            "; is it of another model or optimizer?");
+            "; does it belong to another model or optimizer?");
 }
 
 const TensorView& SafetensorsFile::at(std::string_view name, Dtype dtype,
@@ -312,7 +313,7 @@ const TensorView& SafetensorsFile::at(std::string_view name, Dtype dtype,
   if (tensor.dtype != dtype || !std::ranges::equal(tensor.shape, shape)) {
     malformed(path_.string(), "tensor '", name, "' is ", describe(tensor.dtype, tensor.shape),
               " in the file but ", describe(dtype, shape),
-              " is needed. Is the file of another model or optimizer?");
+              " is needed. Does the file belong to another model or optimizer?");
   }
   return tensor;
 }

@@ -2,20 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 #include <vector>
 
+#include "normball/base/text.h"
 #include "trainer/runtime/terminal.h"
 
 namespace normball::trainer::runtime {
 namespace {
-
-std::string format(const char* pattern, double value) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, pattern, value);  // NOLINT: patterns are ours
-  return buffer;
-}
 
 double share_of(const Snapshot& s) {
   return s.steps > 0 ? static_cast<double>(s.step) / static_cast<double>(s.steps) : 0;
@@ -31,24 +25,18 @@ std::string short_count(double value) {
     value /= 1000;
     ++unit;
   }
-  return format(value < 9.95 && (unit > 0 || value != std::floor(value)) ? "%.1f" : "%.0f", value) +
+  return printed(value < 9.95 && (unit > 0 || value != std::floor(value)) ? "%.1f" : "%.0f",
+                 value) +
          units[unit];
 }
 
 std::string duration_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e9) return "--";
   const auto s = static_cast<long long>(std::llround(seconds));
-  char buffer[48];
-  if (s < 60) {
-    std::snprintf(buffer, sizeof buffer, "%llds", s);
-  } else if (s < 3600) {
-    std::snprintf(buffer, sizeof buffer, "%lld:%02lld", s / 60, s % 60);
-  } else if (s < 86400) {
-    std::snprintf(buffer, sizeof buffer, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
-  } else {
-    std::snprintf(buffer, sizeof buffer, "%lldd %02lldh", s / 86400, s / 3600 % 24);
-  }
-  return buffer;
+  if (s < 60) return printed("%llds", s);
+  if (s < 3600) return printed("%lld:%02lld", s / 60, s % 60);
+  if (s < 86400) return printed("%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+  return printed("%lldd %02lldh", s / 86400, s / 3600 % 24);
 }
 
 std::string progress_line(const Snapshot& s, int columns) {
@@ -62,14 +50,14 @@ std::string progress_line(const Snapshot& s, int columns) {
   std::string step = std::to_string(s.step);
   // Padded to the width of the total, so that the line does not shift.
   step.insert(0, total.size() > step.size() ? total.size() - step.size() : 0, ' ');
-  add(1, format("%3.0f%%", std::floor(100 * share_of(s))));
+  add(1, printed("%3.0f%%", std::floor(100 * share_of(s))));
   add(0, step + "/" + total);
-  add(0, "loss " + format("%.4f", s.loss));
-  if (s.validation) add(3, s.validation_name + " " + format("%.4f", *s.validation));
-  add(6, "lr " + format("%.3g", s.lr));
-  if (s.dual_norm) add(5, "s " + format("%.4g", *s.dual_norm));
-  if (s.eta) add(7, "η " + format("%.4g", *s.eta));
-  if (s.clipped_share) add(8, "clipped " + format("%.0f%%", 100 * *s.clipped_share));
+  add(0, "loss " + printed("%.4f", s.loss));
+  if (s.validation) add(3, s.validation_name + " " + printed("%.4f", *s.validation));
+  add(6, "lr " + printed("%.3g", s.lr));
+  if (s.dual_norm) add(5, "s " + printed("%.4g", *s.dual_norm));
+  if (s.eta) add(7, "η " + printed("%.4g", *s.eta));
+  if (s.clipped_share) add(8, "clipped " + printed("%.0f%%", 100 * *s.clipped_share));
   add(4, short_count(s.items_per_second) + " " + s.items + "/s");
   add(2, "ETA " + duration_text(s.seconds_left));
 
@@ -92,10 +80,10 @@ std::string progress_line(const Snapshot& s, int columns) {
 
 std::string plain_line(const Snapshot& s) {
   std::string line = "step " + std::to_string(s.step) + "/" + std::to_string(s.steps) + " loss " +
-                     format("%.6g", s.loss) + " lr " + format("%.6g", s.lr);
-  if (s.dual_norm) line += " s " + format("%.6g", *s.dual_norm);
-  if (s.eta) line += " eta " + format("%.6g", *s.eta);
-  if (s.clipped_share) line += " clipped " + format("%.0f%%", 100 * *s.clipped_share);
+                     printed("%.6g", s.loss) + " lr " + printed("%.6g", s.lr);
+  if (s.dual_norm) line += " s " + printed("%.6g", *s.dual_norm);
+  if (s.eta) line += " eta " + printed("%.6g", *s.eta);
+  if (s.clipped_share) line += " clipped " + printed("%.0f%%", 100 * *s.clipped_share);
   return line + " " + short_count(s.items_per_second) + " " + s.items + "/s ETA " +
          duration_text(s.seconds_left);
 }
@@ -118,7 +106,7 @@ void Progress::update(const Snapshot& snapshot, bool log) {
 void Progress::evaluated(const Snapshot& snapshot) {
   if (terminal_) return draw(snapshot);
   out_ << "step " << snapshot.step << '/' << snapshot.steps << ' ' << snapshot.validation_name
-       << ' ' << format("%.6g", snapshot.validation.value_or(NAN)) << std::endl;
+       << ' ' << printed("%.6g", snapshot.validation.value_or(NAN)) << std::endl;
 }
 
 void Progress::draw(const Snapshot& snapshot) {

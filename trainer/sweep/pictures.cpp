@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "normball/base/text.h"
 #include "plot/band_chart.h"
 #include "plot/heat_map.h"
 #include "plot/parallel_axes.h"
@@ -194,15 +195,9 @@ std::vector<Picture> side_by_side(const Plan& plan, const Summary& summary) {
 }  // namespace
 
 std::string value_text(const Metric& metric, double value) {
-  char text[32];
-  if (higher_is_better(metric.curve)) {
-    std::snprintf(text, sizeof text, "%.2f %%", 100 * value);
-  } else {
-    const double size = std::abs(value);
-    std::snprintf(text, sizeof text, size != 0 && (size < 1e-3 || size >= 1e4) ? "%.2e" : "%.4g",
-                  value);
-  }
-  return text;
+  if (higher_is_better(metric.curve)) return printed("%.2f %%", 100 * value);
+  const double size = std::abs(value);
+  return printed(size != 0 && (size < 1e-3 || size >= 1e4) ? "%.2e" : "%.4g", value);
 }
 
 std::vector<Picture> pictures_of(const Plan& plan, const Summary& summary, const fs::path& cells) {

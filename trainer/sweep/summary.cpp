@@ -58,14 +58,12 @@ std::string budget(std::span<const Result> results) {
     least = std::min(least, result.steps);
     most = std::max(most, result.steps);
   }
-  char hours[32];
-  std::snprintf(hours, sizeof hours, "%.2f", seconds / 3600);
   std::string text = "budget: " + count_of(results.size(), "run");
   if (most > 0) {
     text += " of " + (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) +
             " steps";
   }
-  return text + ", " + hours + " hours of training in all";
+  return text + printed(", %.2f hours of training in all", seconds / 3600);
 }
 
 void add_counts(const Summary& summary, std::vector<std::string>& remarks) {

@@ -148,7 +148,7 @@ class TokenSource final : public DataSource {
       throw_invalid(
           "open_data", "the validation data has ", tokens_.validation.size(),
           " tokens, fewer than a window of model.context = ", options_.length,
-          " and the next one; name more with data.validation, or take a shorter "
+          " and the next one; name more with data.validation, or use a shorter "
           "context",
           config.data.kind == "text" ? ", or another data.validation_fraction (0: none)" : "");
     }
@@ -160,12 +160,12 @@ class TokenSource final : public DataSource {
     if (!evaluation_) {
       facts_.warnings.push_back(
           "there is no validation data, so nothing will be evaluated; "
-          "data.validation names some");
+          "name some with data.validation");
     }
     if (config.sample.every > 0 && !tokens_.tokenizer) {
       facts_.warnings.push_back(
-          "what the tokens mean is not known, so sample.every shows nothing; data.bpe names the "
-          "directory with GPT-2's vocab.bpe and encoder.json");
+          "the vocabulary of the tokens is unknown, so sample.every shows nothing; name the "
+          "directory with GPT-2's vocab.bpe and encoder.json in data.bpe");
     }
     seek({.seed = static_cast<std::uint64_t>(config.run.seed)});
     facts_.items = stream_.cursor().items;
@@ -224,8 +224,8 @@ data::TokenDataset open_shards(const config::DataConfig& from) {
   tokens.tokenizer = data::Tokenizer::gpt2(from.bpe);
   if (tokens.tokenizer->vocabulary() < tokens.vocabulary) {
     throw_invalid("open_data", "data.bpe = '", from.bpe, "' knows ", tokens.tokenizer->vocabulary(),
-                  " tokens, the shards are of ", tokens.vocabulary,
-                  "; name the vocabulary they were made with");
+                  " tokens, but the shards were made with ", tokens.vocabulary,
+                  "; name that vocabulary");
   }
   return tokens;
 }
@@ -269,7 +269,7 @@ constexpr Opener openers[] = {
 std::unique_ptr<DataSource> open_data(const config::Config& config) {
   const auto* opener = std::ranges::find(openers, config.data.kind, &Opener::kind);
   if (opener == std::end(openers)) {
-    throw_invalid("open_data", "nothing opens data of the kind ", config.data.kind);
+    throw_invalid("open_data", "no reader for data of the kind ", config.data.kind);
   }
   return opener->open(config);
 }

@@ -64,13 +64,13 @@ std::unique_ptr<models::Model> build_model(const config::Config& config, const D
   }
   const auto* builder = std::ranges::find(builders, kind.name, &Builder::kind);
   if (builder == std::end(builders)) {
-    throw_invalid("build_model", "nothing builds a model of the kind ", kind.name);
+    throw_invalid("build_model", "no builder for a model of the kind ", kind.name);
   }
   try {
     return builder->build(config, facts);
   } catch (const c10::Error& error) {  // its own text comes with a trace of the stack
     throw_invalid("build_model", "a ", kind.name,
-                  " of this size cannot be made; choose a smaller [model]. ",
+                  " of this size cannot be created; choose a smaller [model]. ",
                   "LibTorch says: ", error.what_without_backtrace());
   }
 }

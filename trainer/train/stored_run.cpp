@@ -1,14 +1,10 @@
 #include "trainer/train/stored_run.h"
 
-#include <ATen/Parallel.h>
-
-#include <cstdlib>
-
 #include "normball/base/error.h"
-#include "normball/base/processor.h"
 #include "trainer/data/data_error.h"
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/resume.h"
+#include "trainer/runtime/threads.h"
 #include "trainer/train/model_builder.h"
 #include "trainer/train/model_state.h"
 
@@ -51,8 +47,8 @@ run::Checkpoint open_best(const fs::path& run) {
       if (path != best && can_be_read(path)) others += "\n  " + path.string();
     }
     fail("the best checkpoint cannot be read: ", error.what(),
-         others.empty() ? "\nNo other of the run can be read; put back a copy"
-                        : "\nOthers of the run can be named:",
+         others.empty() ? "\nNo other checkpoint of the run can be read; put back a copy"
+                        : "\nOther checkpoints of the run can be read:",
          others);
   }
 }
@@ -88,7 +84,7 @@ Opened open_stored(const fs::path& path, std::span<const std::string> settings,
   auto config = run::configuration_of(directory, settings, command,
                                       written_in == notes.end() ? "" : written_in->second);
   run::require_same_model(checkpoint, config);
-  use_threads(config.run.threads);
+  runtime::use_threads(config.run.threads);
   return {directory, std::move(checkpoint), std::move(config), {settings.begin(), settings.end()}};
 }
 
@@ -96,10 +92,10 @@ std::unique_ptr<DataSource> open_data_of(const Opened& opened) {
   try {
     return open_data(opened.config);
   } catch (const std::exception& error) {
-    throw std::runtime_error(std::string(error.what()) + "\nWhere the data of " +
-                             opened.directory.string() +
-                             " is now, --set data.path=... says (and data.validation, data.bpe, "
-                             "where it has them)");
+    throw std::runtime_error(
+        std::string(error.what()) + "\nIf the data of " + opened.directory.string() +
+        " has moved, name its new place with --set data.path=... (and data.validation, data.bpe, "
+        "if it has them)");
   }
 }
 
@@ -126,7 +122,8 @@ data::Tokenizer tokenizer_of(const Opened& opened) {
     return data::Tokenizer::gpt2(data.bpe);
   }
   const auto tokenizer = open_data_of(opened)->facts().tokenizer;
-  if (!tokenizer) fail("what the tokens mean is not known; --set data.bpe=... names GPT-2's files");
+  if (!tokenizer)
+    fail("the vocabulary of the tokens is unknown; name GPT-2's files with --set data.bpe=...");
   return *tokenizer;
 }
 
@@ -162,15 +159,6 @@ StoredWriter open_writer(const fs::path& path, std::span<const std::string> sett
   const auto* gpt = dynamic_cast<const models::Gpt*>(model.get());
   auto tokenizer = tokenizer_of(opened);
   return {std::move(opened.config), std::move(model), gpt, std::move(tokenizer)};
-}
-
-int use_threads(std::int64_t threads) {
-  if (threads <= 0 && std::getenv("OMP_NUM_THREADS") != nullptr) {
-    threads = std::atol(std::getenv("OMP_NUM_THREADS"));
-  }
-  if (threads <= 0) threads = usable_cpus();
-  at::set_num_threads(static_cast<int>(threads));
-  return static_cast<int>(threads);
 }
 
 }  // namespace normball::trainer::train

@@ -38,7 +38,4 @@ struct StoredWriter {
 StoredWriter open_writer(const std::filesystem::path& path,
                          std::span<const std::string> settings = {});
 
-// Sets the threads of LibTorch and OpenMP; 0: as many as this process may use.
-int use_threads(std::int64_t threads);
-
 }  // namespace normball::trainer::train

@@ -16,6 +16,7 @@
 #include "trainer/runtime/stop_signal.h"
 #include "trainer/train/model_builder.h"
 #include "trainer/train/model_state.h"
+#include "trainer/train/resume_checks.h"
 #include "trainer/train/sample.h"
 
 namespace normball::trainer::train {
@@ -39,22 +40,6 @@ void set_metric(run::CheckpointState& state, const std::optional<Evaluation>& ev
   if (!std::isfinite(metric) || !std::isfinite(evaluation->loss)) return;
   state.metric = metric;
   state.better = evaluation->accuracy ? run::Better::Higher : run::Better::Lower;
-}
-
-// Throws with the first few keys that differ from those of the checkpoint's run.
-void require_same_run(const fs::path& checkpoint, const config::Config& config) {
-  constexpr size_t shown = 6;
-  const auto conflicts =
-      config::resume_conflicts(config::stored_config(run::run_of(checkpoint)), config);
-  if (conflicts.empty()) return;
-  std::string text;
-  for (size_t i = 0; i < std::min(shown, conflicts.size()); ++i) text += "\n  " + conflicts[i];
-  if (conflicts.size() > shown) {
-    text += "\n  and " + std::to_string(conflicts.size() - shown) + " more";
-  }
-  normball::throw_invalid("train", checkpoint.string(),
-                          " belongs to a run of another configuration:", text,
-                          "\nset these back, or start a new run with --name");
 }
 
 // What the metrics say of a run that took these steps in vain.
@@ -172,7 +157,7 @@ void Trainer::refuse(const Loss& loss, optim::StepOutcome& outcome, const std::s
   throw NonFiniteError(normball::error_message(
       "train", what, "; the weights are still those of step ", step_,
       ". Last checkpoint: ", last_checkpoint_.empty() ? "none" : last_checkpoint_.string(),
-      ". A smaller optimizer.lr may help; run.nonfinite=skip passes over such steps"));
+      ". A smaller optimizer.lr may help; run.nonfinite=skip skips such steps"));
 }
 
 void Trainer::evaluate_now() {
@@ -249,6 +234,7 @@ void Trainer::find_start() {
             {"validation_data", data_->validation_digest()}};
   facts_.merge(config::model_facts(config_));
   if (tokenizer) facts_["tokenizer"] = tokenizer->name();
+  if (!config_.norm.route.empty()) facts_[optim::route_note] = optim::last_route_wins;
   facts_["evaluated"] = std::to_string(data_->evaluation_items());
   if (config_.train.overfit_batch) facts_["overfit_batch"] = std::to_string(config_.train.batch);
   // Before looking: what another process still writes must not be taken for what is there.
@@ -274,12 +260,13 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   const auto& state = checkpoint.state;
   require_same_run(checkpoint.path, config_);
   run::require_same_model(checkpoint, config_);
+  require_same_routes(checkpoint, config_, *model_);
   require_same_data(checkpoint);
   compare_evaluations(checkpoint);
   if (state.step > steps_) {
     normball::throw_invalid("train", checkpoint.path.string(), " has taken ", state.step,
                             " steps already, more than the ", steps_,
-                            " asked for; ask for more (run.steps, run.epochs), or name an "
+                            " requested; request more (run.steps, run.epochs), or name an "
                             "earlier checkpoint with --resume");
   }
   load_tensors(checkpoint.model, model_state(*model_), "the model");
@@ -312,13 +299,14 @@ void Trainer::require_same_data(const run::Checkpoint& checkpoint) {
                                !checkpoint.state.notes.contains("overfit_batch");
   if (first_part_only) {
     normball::throw_invalid(
-        "train", checkpoint.path.string(), " is of an earlier version, whose train.overfit_batch ",
+        "train", checkpoint.path.string(),
+        " was written by an earlier version, whose train.overfit_batch ",
         "took the first micro-batch, not the whole batch; start a new run with --name (",
         "train.batch = ", config_.train.micro(), " trains on what it had)");
   }
   if (differs("validation_data")) {
-    notes_.push_back("the validation data is not what it was: results before and after step " +
-                     std::to_string(checkpoint.state.step) + " do not compare");
+    notes_.push_back("the validation data has changed: results before and after step " +
+                     std::to_string(checkpoint.state.step) + " cannot be compared");
   }
 }
 
@@ -331,8 +319,8 @@ void Trainer::compare_evaluations(const run::Checkpoint& checkpoint) {
   if (then == notes.end() ? other : then->second != facts_.at("evaluated")) {
     notes_.push_back("evaluations cover " + facts_.at("evaluated") +
                      (data_->facts().item_units > 1 ? " windows" : " images") +
-                     " now, which they did not before: results before and after step " +
-                     std::to_string(checkpoint.state.step) + " do not compare");
+                     " now and did not before: results before and after step " +
+                     std::to_string(checkpoint.state.step) + " cannot be compared");
   }
 }
 
@@ -351,7 +339,8 @@ void Trainer::open_directory(runtime::Progress& progress) {
   }
   write_what_the_run_is();
   if (resumed_at_.value_or(0) > 0 && !fs::exists(directory_ / "metrics.jsonl")) {
-    notes_.push_back("metrics.jsonl is gone: the curves begin after step " + std::to_string(step_));
+    notes_.push_back("metrics.jsonl is missing: the curves begin after step " +
+                     std::to_string(step_));
   }
   recorder_ = std::make_unique<Recorder>(directory_, config_, data_->facts().unit, steps_, progress,
                                          resumed_at_, earlier_seconds_);
@@ -405,7 +394,7 @@ std::string Trainer::explain() const {
        << (facts.item_units > 1 ? " sequences" : " images") << " (" << config_.train.accumulation()
        << (config_.train.accumulation() == 1 ? " micro-batch)\n" : " micro-batches)\n")
        << "optimizer  " << config::optimizer_text(config_) << '\n';
-  if (resumed_at_) text << "goes on    after step " << step_ << ", " << last_checkpoint_ << '\n';
+  if (resumed_at_) text << "resumes    after step " << step_ << ", " << last_checkpoint_ << '\n';
   for (const auto& note : notes_) text << "note       " << note << '\n';
   text << '\n' << optimizer_->explain();
   for (const auto& warning : facts.warnings) text << "warning: " << warning << '\n';

@@ -69,7 +69,7 @@ NORMBALL_BIND(d, double)
 
 int to_int(Index n) {
   if (n > std::numeric_limits<int>::max()) {
-    throw_invalid("blas", "a dimension of ", n, " is beyond what BLAS can take");
+    throw_invalid("blas", "a dimension of ", n, " exceeds the largest dimension that BLAS accepts");
   }
   return static_cast<int>(n);
 }

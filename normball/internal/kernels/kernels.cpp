@@ -13,46 +13,43 @@
 namespace normball {
 namespace {
 
-struct Variant {
+struct Candidate {
+  Variant variant;
   const char* name;
-  const Kernels<float>* single;
-  const Kernels<double>* twice;
 };
 
 // The variants this processor can run, the fastest first.
-std::vector<Variant> possible_variants() {
-  std::vector<Variant> possible;
+std::vector<Candidate> possible_variants() {
+  std::vector<Candidate> possible;
 #ifdef NORMBALL_X86_VARIANTS
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) {
-    possible.push_back(
-        {"avx512", &detail::kernels_avx512_float(), &detail::kernels_avx512_double()});
+    possible.push_back({Variant::Avx512, "avx512"});
   }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    possible.push_back({"avx2", &detail::kernels_avx2_float(), &detail::kernels_avx2_double()});
+    possible.push_back({Variant::Avx2, "avx2"});
   }
 #endif
-  possible.push_back(
-      {"generic", &detail::kernels_generic_float(), &detail::kernels_generic_double()});
+  possible.push_back({Variant::Generic, "generic"});
   return possible;
 }
 
 // The environment variable NORMBALL_KERNELS makes a processor pretend to be a lesser one.
-Variant choose_variant() {
+Candidate choose() {
   const auto possible = possible_variants();
   const char* wanted = std::getenv("NORMBALL_KERNELS");
   if (wanted == nullptr || *wanted == '\0') return possible.front();
   std::string allowed;
-  for (const auto& variant : possible) {
-    if (variant.name == std::string_view(wanted)) return variant;
-    allowed += (allowed.empty() ? "" : ", ") + std::string(variant.name);
+  for (const auto& candidate : possible) {
+    if (candidate.name == std::string_view(wanted)) return candidate;
+    allowed += (allowed.empty() ? "" : ", ") + std::string(candidate.name);
   }
-  throw_invalid("kernels", "NORMBALL_KERNELS is '", wanted, "'; this processor has ", allowed);
+  throw_invalid("kernels", "NORMBALL_KERNELS is '", wanted, "'; this processor can run ", allowed);
 }
 
-const Variant& variant() {
-  static const Variant chosen = choose_variant();
-  return chosen;
+const Candidate& chosen() {
+  static const Candidate candidate = choose();
+  return candidate;
 }
 
 // Squares of doubles below this lose digits to underflow; their reciprocals overflow.
@@ -61,16 +58,22 @@ constexpr double safe_max = 1e140;
 
 }  // namespace
 
+Variant chosen_variant() { return chosen().variant; }
+
+const char* kernel_variant() { return chosen().name; }
+
 template <>
 const Kernels<float>& kernels<float>() {
-  return *variant().single;
+  using namespace detail;
+  static const Kernels<float>& table = NORMBALL_CHOOSE(kernels, float);
+  return table;
 }
 template <>
 const Kernels<double>& kernels<double>() {
-  return *variant().twice;
+  using namespace detail;
+  static const Kernels<double>& table = NORMBALL_CHOOSE(kernels, double);
+  return table;
 }
-
-const char* kernel_variant() { return variant().name; }
 
 template <class T>
 double l2_norm(const T* x, Index n) {

@@ -5,17 +5,14 @@
 #include <type_traits>
 
 #include "normball/internal/kernels/kernels_variant.h"
+#include "normball/internal/kernels/variants.h"
 #include "normball/matrix_view.h"
 
 namespace normball {
 
-// The fastest variant this processor can run, or the one that the environment variable
-// NORMBALL_KERNELS names.
+// The table of the chosen variant.
 template <class T>
 const Kernels<T>& kernels();
-
-// "avx512", "avx2" or "generic".
-const char* kernel_variant();
 
 // The contiguous runs of a view: one for a dense matrix, else one a row. visit(offset, length) gets
 // the offset in elements from the first one.

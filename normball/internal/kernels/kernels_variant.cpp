@@ -1,11 +1,7 @@
-// Compiled once for each instruction set (see CMakeLists.txt), with NORMBALL_VARIANT naming it.
-// Nothing here may include or instantiate anything shared with code for other instruction sets: the
-// linker keeps one copy of an inline function, and it could be the one this processor cannot run.
+// Compiled once for each instruction set: variants.h says what that forbids here.
 #include "normball/internal/kernels/kernels_variant.h"
 
-#define NORMBALL_JOIN_(a, b) a##b
-#define NORMBALL_JOIN(a, b) NORMBALL_JOIN_(a, b)
-#define NORMBALL_KERNELS(T) NORMBALL_JOIN(NORMBALL_JOIN(kernels_, NORMBALL_VARIANT), _##T)
+#include "normball/internal/kernels/variants.h"
 
 namespace normball::detail {
 namespace {
@@ -366,7 +362,7 @@ constexpr Kernels<T> table = {all_finite<T>,
 
 }  // namespace
 
-const Kernels<float>& NORMBALL_KERNELS(float)() { return table<float>; }
-const Kernels<double>& NORMBALL_KERNELS(double)() { return table<double>; }
+const Kernels<float>& NORMBALL_VARIANT_NAME(kernels, float)() { return table<float>; }
+const Kernels<double>& NORMBALL_VARIANT_NAME(kernels, double)() { return table<double>; }
 
 }  // namespace normball::detail

@@ -1,9 +1,10 @@
-// The matrices of a parameter: stacked (experts) or fused (QKV, heads).
+// Stacked matrices (experts) and fused ones (QKV, heads).
+#include "normball/internal/routing/blocks.h"
+
 #include <numeric>
 
 #include "normball/base/error.h"
 #include "normball/base/text.h"
-#include "normball/routing.h"
 
 namespace normball {
 namespace {
@@ -39,10 +40,10 @@ Split parse_split(std::string_view text) {
                   "'");
   }
   for (const auto& [key, value] : call.arguments) {
-    if (!key.empty()) throw_invalid("parse_split", "a split has no '", key, "'");
+    if (!key.empty()) throw_invalid("parse_split", "a split does not take '", key, "'");
     const double part = parse_number("parse_split", "a part", value);
     if (!(part >= 1 && part <= 1e9 && part == std::floor(part))) {
-      throw_invalid("parse_split", "a part must be a whole number from 1, got '", value, "'");
+      throw_invalid("parse_split", "a part must be a whole number of 1 or more, got '", value, "'");
     }
     split.parts.push_back(static_cast<Index>(part));
   }
@@ -57,16 +58,14 @@ std::string to_string(const Split& split) {
   return text + ")";
 }
 
-namespace detail {
-
 std::string dimensions_text(std::span<const Index> dimensions) {
   std::string text;
   for (const Index n : dimensions) text.append(text.empty() ? "" : "x").append(std::to_string(n));
   return text.empty() ? "scalar" : text;
 }
 
-std::vector<Block> cut_blocks(const std::string& name, std::span<const Index> dimensions, int batch,
-                              const Split& split) {
+std::vector<Block> detail::cut_blocks(const std::string& name, std::span<const Index> dimensions,
+                                      int batch, const Split& split) {
   if (batch < 0 || (batch > 0 && static_cast<size_t>(batch) + 1 > dimensions.size())) {
     throw_invalid("route", "batch ", batch, " does not fit '", name, "' (",
                   dimensions_text(dimensions),
@@ -96,5 +95,4 @@ std::vector<Block> cut_blocks(const std::string& name, std::span<const Index> di
   return blocks;
 }
 
-}  // namespace detail
 }  // namespace normball

@@ -5,6 +5,13 @@
 
 namespace normball::detail {
 
+// Kind by name and dimensions, e.g. "transformer.wte.weight" -> Embedding.
+Kind guess_kind(std::string_view name, std::span<const Index> dimensions);
+// The part of the name that says so: "wte".
+std::string own_name(std::string_view name);
+// The name's parts up to its own: transformer, wte.
+std::vector<std::string> name_path(std::string_view name);
+
 struct Facts {
   Kind kind = Kind::Unknown;
   std::string named = {};  // the part of the name that told the kind

@@ -4,8 +4,8 @@
 
 #include "normball/base/error.h"
 #include "normball/base/text.h"
+#include "normball/internal/routing/facts.h"
 #include "normball/internal/routing/words.h"
-#include "normball/routing.h"
 
 namespace normball {
 namespace {

@@ -3,8 +3,8 @@
 #include <array>
 #include <map>
 
+#include "normball/internal/routing/facts.h"
 #include "normball/internal/routing/words.h"
-#include "normball/routing.h"
 
 namespace normball {
 namespace {

@@ -12,7 +12,7 @@ namespace {
 using Row = std::array<std::string, 5>;
 
 std::string shape_text(const Route& route) {
-  std::string text = detail::dimensions_text(route.dimensions);
+  std::string text = dimensions_text(route.dimensions);
   if (route.blocks.size() < 2) return text;
   const Shape& first = route.blocks[0].shape;
   const bool same =

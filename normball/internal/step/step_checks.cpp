@@ -131,7 +131,7 @@ void require_step(std::string_view where, const std::vector<LayerStep<T>>& layer
     }
     if (!(own * layer.unit() <= static_cast<double>(std::numeric_limits<T>::max()))) {
       throw_invalid(where, "the step of '", layer.name(), "' is ", own * layer.unit(),
-                    " long, beyond the numbers of its type: lower the lr or the radius");
+                    " long, beyond the range of its type: lower the lr or the radius");
     }
   }
 }

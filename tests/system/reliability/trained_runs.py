@@ -1,36 +1,26 @@
 """Runs of `normball train` on a tiny model, and what they leave behind."""
 import os
+import pathlib
 import re
 import shutil
 import subprocess
 import tempfile
 import time
 
+TINY_MODEL = pathlib.Path(__file__).parents[2] / "cli" / "tiny_gpt.toml"
 CONFIG = """
 [run]
 threads = 1
 log_every = 1
 eval_every = 10
 checkpoint_every = 1
-[model]
-kind = "gpt"
-layers = 1
-width = 16
-heads = 2
-context = 16
-vocab = 256
-[data]
-kind = "text"
-path = "text.txt"
-[train]
-batch = 4
 [eval]
 batches = 2
 [optimizer]
 lr = 0.01
 alpha = 0.1
 rho = 10.0
-"""
+""" + TINY_MODEL.read_text()
 
 
 # Threads that wait sleep: several processes run side by side.

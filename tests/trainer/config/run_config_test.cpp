@@ -73,7 +73,7 @@ TEST(Config, ErrorsNameFileLineKeyValueAndRemedy) {
   expect_refused("[run]\nsteps = 1.5\n", {"test.toml:2: run.steps must be an integer, got 1.5"});
   expect_refused("[run]\nsteps = -1\n", {"test.toml:2: run.steps must be in [0, 1e+12], got -1"});
   expect_refused("[run]\nkeep_best = 1\n", {"run.keep_best must be true or false, got 1"});
-  expect_refused("[run]\nname = 7\n", {"run.name must be a text in quotes, got 7"});
+  expect_refused("[run]\nname = 7\n", {"run.name must be a string in quotes, got 7"});
   expect_refused("[optimizer]\nalpha = 0\n", {"optimizer.alpha must be in (0, 1], got 0"});
   expect_refused("[optimizer]\nlr = nan\n", {"optimizer.lr must be a finite number, got nan"});
   expect_refused("[optimizer]\nlr = inf\n", {"optimizer.lr must be a finite number, got inf"});

@@ -195,7 +195,7 @@ TEST(PrepareTest, WrongDescriptionsAreNamed) {
 
 TEST(DatasetKindTest, FollowsNamesAndFirstBytes) {
   const TemporaryDirectory directory;
-  expect_data_error([&] { dataset_kind(directory.path()); }, {"no data known"});
+  expect_data_error([&] { dataset_kind(directory.path()); }, {"no known data"});
   expect_file_error([&] { dataset_kind(directory / "missing"); }, {"No such file"});
   write(directory / "a", "text");
   write(directory / "b", shard_file({1}));

@@ -54,7 +54,7 @@ std::string listing(const models::Model& model) {
   std::ostringstream text;
   for (const auto& parameter : model.parameters()) {
     text << parameter.name << ' ' << to_string(parameter.kind) << ' '
-         << normball::detail::dimensions_text(parameter.tensor.sizes().vec());
+         << normball::dimensions_text(parameter.tensor.sizes().vec());
     if (parameter.role == Role::Input) text << " input";
     text << '\n';
   }
@@ -95,6 +95,22 @@ TEST(TrainerRouting, LaterRoutesWin) {
   EXPECT_EQ(find("blocks.1.up").norm, Norm(Rms{}));
   EXPECT_EQ(find("blocks.1.up").radius, 8);
   EXPECT_EQ(find("blocks.1.up").why, "rule '*.up'; radius by rule 'blocks.1.*'");
+}
+
+TEST(TrainerRouting, KnowsWhereTheFirstRouteWouldDecideOtherwise) {
+  const auto model = std::move(cases()[2].model);
+  const auto otherwise = [&](std::vector<config::Route> routes) {
+    auto config = configured("mlp");
+    config.norm.route = std::move(routes);
+    return routed_otherwise_before(config, model->parameters());
+  };
+  const std::string first = model->parameters()[0].name, second = model->parameters()[1].name;
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(otherwise({}), Names{});
+  EXPECT_EQ(otherwise({{first, "row", 7.0}, {second, "rms", {}}}), Names{});
+  EXPECT_EQ(otherwise({{first, "row", 7.0}, {first, "row", {}}}), Names{});
+  EXPECT_EQ(otherwise({{first, "row", 7.0}, {"*", "rms", {}}}), Names{first});
+  EXPECT_EQ(otherwise({{"*", {}, 7.0}, {second, "rms", {}}}), Names{second});
 }
 
 }  // namespace

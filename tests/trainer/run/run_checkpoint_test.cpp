@@ -69,7 +69,7 @@ TEST(CheckpointState, MembersItDoesNotKnowAreLeftAlone) {
   const auto at = text.find("\",\n");
   std::string rest = text.substr(at);
   rest.insert(rest.find("\"step\""), "\"config_digest\": \"0123456789abcdef\", ");
-  EXPECT_EQ(parse_state(detail::with_checksum(rest), "state.json").step, 41);
+  EXPECT_EQ(parse_state(with_checksum(rest), "state.json").step, 41);
 }
 
 TEST(CheckpointState, RoundTrip) {

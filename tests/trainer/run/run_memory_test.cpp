@@ -88,9 +88,9 @@ TEST(Memory, SafetensorsHeaders) {
 TEST(Memory, CheckpointState) {
   constexpr size_t most = (256 << 10) - 100;
   for (const char* piece : {"[", "0,", "{\"a\":", "[],", "\"a\","}) {
-    const auto text = detail::with_checksum("\",\"a\":[" + repeated(piece, most));
+    const auto text = with_checksum("\",\"a\":[" + repeated(piece, most));
     expect_bounded("state.json", text.size(), [&] { parse_state(text, "x"); });
-    const auto closed = detail::with_checksum("\",\"a\":[" + repeated(piece, most) + "0]}");
+    const auto closed = with_checksum("\",\"a\":[" + repeated(piece, most) + "0]}");
     expect_bounded("state.json, closed", closed.size(), [&] { parse_state(closed, "x"); });
   }
 }

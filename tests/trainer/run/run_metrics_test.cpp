@@ -115,7 +115,7 @@ TEST(Metrics, DamagedEndIsLeftOutAndDamageInTheMiddleIsAnError) {
   const std::string bad = "{\"step\": 1}\nnonsense\n{\"step\": 2}\n";
   write(scratch / "m.jsonl", bad);
   expect_error<std::runtime_error>([&] { read_metrics(scratch / "m.jsonl"); },
-                                   {"m.jsonl:2", "mend or delete"});
+                                   {"m.jsonl:2", "repair or delete"});
   expect_error<std::runtime_error>([&] { MetricsWriter(scratch / "m.jsonl", 2); }, {"m.jsonl:2"});
   EXPECT_EQ(read(scratch / "m.jsonl"), bad);  // nothing is lost
 }

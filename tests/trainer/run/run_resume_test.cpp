@@ -167,7 +167,7 @@ TEST(Resume, MistakesAreNamed) {
   testing::expect_error<std::runtime_error>(
       [&] { find_starting_point(config_with(scratch / "none"), scratch / "c"); }, {"none"});
   expect_invalid([&] { find_starting_point(config_with(scratch / "a"), scratch / "c"); },
-                 {"no checkpoint to go on from"});
+                 {"no checkpoint to resume from"});
   expect_invalid([&] { find_starting_point(config_with(scratch.path()), scratch / "c"); },
                  {"neither a checkpoint", "nor a run directory"});
   testing::expect_error<std::runtime_error>(

@@ -1,5 +1,5 @@
 /* One step through the installed C header and library: w - lr sign(g). */
-#include <normball/normball.h>
+#include <normball/normball_c.h>
 #include <stdio.h>
 
 int main(void) {
