@@ -50,7 +50,7 @@ train tiny.toml --name hurt --stop-after 6
 truncate -s -1 runs/hurt/checkpoints/step-6/optimizer.safetensors
 sha256sum <runs/hurt/checkpoints/step-6/model.safetensors >before
 train tiny.toml --name hurt --resume
-grep -q "passed over runs/hurt/checkpoints/step-6" err || fail "damage is not named: $(cat err)"
+grep -q "skipped runs/hurt/checkpoints/step-6" err || fail "damage is not named: $(cat err)"
 sha256sum <runs/hurt/checkpoints/damaged-step-6/model.safetensors | cmp - before
 same_runs whole hurt 8
 [ "$(ls runs/hurt/checkpoints)" = "$(printf '%s\n' damaged-step-6 step-6 step-8)" ] ||

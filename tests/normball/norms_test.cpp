@@ -440,8 +440,8 @@ TEST(Norms, LmoWritesInPlaceButNotAcross) {
     EXPECT_EQ(same, expected) << text;
     std::vector<double> memory(20, 1.0);
     const MatrixView<double> a(memory.data(), 4, 3), b(memory.data() + 2, 4, 3);
-    expect_invalid([&] { lmo(n, a, b); }, {"[lmo]", "share memory"});
-    expect_invalid([&] { sharp(n, b, a); }, {"[sharp]", "share memory"});
+    expect_invalid([&] { lmo(n, a, b); }, {"[lmo]", "overlap"});
+    expect_invalid([&] { sharp(n, b, a); }, {"[sharp]", "overlap"});
   }
 }
 

@@ -116,7 +116,7 @@ def test_pending_signs_are_read(what, backend):
 
 
 @pytest.mark.parametrize("make,text", [
-    (lambda: torch.zeros(1, 3).expand(4, 3), "several elements of '0.0' are the same memory.*clone"),
+    (lambda: torch.zeros(1, 3).expand(4, 3), "several elements of '0.0' share memory.*clone"),
     (lambda: torch.zeros(3, 3, device="meta"), "'0.0' is on the device 'meta'"),
     (lambda: torch.eye(3).to_sparse(), "'0.0' is torch.sparse_coo.*to_dense"),
     (torch.inference_mode()(lambda: torch.zeros(3, 3)), "'0.0' was made in inference mode.*clone"),
@@ -131,7 +131,7 @@ def test_views_that_overlap_are_refused():
     memory = torch.zeros(12)
     with pytest.raises(ValueError, match="'0.0' and '0.1' are two Parameters on the same memory"):
         ClippedScion([memory[:8].view(2, 4), memory[6:]], **OPTIONS)
-    with pytest.raises(ValueError, match="'0.0' are the same memory"):
+    with pytest.raises(ValueError, match="'0.0' share memory"):
         ClippedScion([memory.as_strided((3, 4), (2, 1))], **OPTIONS)
     ClippedScion([memory[:8].view(2, 4), memory[8:]], **OPTIONS)
     columns = memory.view(3, 4)

@@ -41,7 +41,7 @@ class Reader {
   }
   void read(const toml::node& node, std::string& out) const {
     const auto* value = node.as_string();
-    if (value == nullptr) mismatch(node, "a text in quotes");
+    if (value == nullptr) mismatch(node, "a string in quotes");
     const std::string& text = value->get();
     if (!key_.choices.empty() && std::ranges::find(key_.choices, text) == key_.choices.end()) {
       wrong(where_, key_.full_name(), ": ", unknown_name("value", text, key_.choices));

@@ -247,8 +247,8 @@ TEST(BpeTest, WrongFilesAreNamed) {
   expect_data_error(parse("a b c\n"), {"line 1", "two symbols"});
   expect_data_error(parse("a b\nab cd\n"), {"line 2", "no earlier line"});
   expect_data_error(parse("a b\na b\n"), {"line 2", "earlier line makes"});
-  expect_data_error(parse("a 中\n"), {"line 1", "stands for no byte"});
-  expect_data_error(parse("a \xff\n"), {"line 1", "stands for no byte"});
+  expect_data_error(parse("a 中\n"), {"line 1", "represents no byte"});
+  expect_data_error(parse("a \xff\n"), {"line 1", "represents no byte"});
 
   const std::string toy = toy_vocabulary();
   for (const char* json :

@@ -133,7 +133,7 @@ TEST(Safetensors, ReaderRefusesWhatDoesNotFit) {
   expect_refused("1234567", "7 bytes");
   expect_refused(std::string("\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10),
                  "Is it a safetensors file?");
-  expect_refused(std::string("\x40\0\0\0\0\0\0\0{}", 10), "cut off");
+  expect_refused(std::string("\x40\0\0\0\0\0\0\0{}", 10), "truncated");
   expect_refused(with_header("", 0), "begin with '{'");
   expect_refused(with_header(" {}", 0), "begin with '{'");
   expect_refused(with_header("{" + good, 8), "not JSON");
