@@ -1,6 +1,6 @@
 // How a batch is cut into micro-batches is a matter of memory: evaluations cover the same data, and
-// train.overfit_batch repeats the whole batch. Runs of earlier versions, where it was otherwise, go
-// on only where that is said.
+// train.overfit_batch repeats the whole batch. Runs of earlier versions, where it was otherwise,
+// are continued only where that makes no difference, or with a note.
 #include <ATen/Parallel.h>
 
 #include <sstream>
@@ -165,6 +165,31 @@ TEST_F(MicroBatch, EarlierEvaluationsAreSaidNotToCompare) {
   wider.run.resume = "auto";
   wider.eval.batches = 4;
   EXPECT_NE(train(wider).find("cover 16 windows now"), std::string::npos);
+}
+
+using EarlierRoutes = MicroBatch;
+
+TEST_F(EarlierRoutes, AreContinuedOnlyWhereTheLastMatchGivesWhatTheFirstGave) {
+  using Routes = std::vector<config::Route>;
+  const Routes overlapping = {{"blocks.*", "row", {}}, {"*.up", "rms", {}}};
+  const Routes apart = {{"*.down", "row", {}}, {"*.up", "rms", {}}};
+  for (const Routes& routes : {overlapping, apart}) {
+    auto routed = config(routes == apart ? "apart" : "overlapping", 0);
+    routed.norm.route = routes;
+    train(routed, 2);
+    routed.run.resume = "auto";
+    train(routed, 1);  // a run of this version
+    forget(routed.run.name, 3, "norm.route");
+    if (routes == apart) {
+      train(routed);
+      EXPECT_EQ(curve("apart", "loss").size(), 4u);
+      continue;
+    }
+    testing::expect_invalid([&] { train(routed); },
+                            {"earlier version", "first", "blocks.0.up", "norm.route", "config.toml",
+                             "matches two entries"});
+    EXPECT_EQ(curve("overlapping", "loss").size(), 3u);
+  }
 }
 
 }  // namespace
