@@ -119,7 +119,7 @@ def test_pending_signs_are_read(what, backend):
     (lambda: torch.zeros(1, 3).expand(4, 3), "several elements of '0.0' share memory.*clone"),
     (lambda: torch.zeros(3, 3, device="meta"), "'0.0' is on the device 'meta'"),
     (lambda: torch.eye(3).to_sparse(), "'0.0' is torch.sparse_coo.*to_dense"),
-    (torch.inference_mode()(lambda: torch.zeros(3, 3)), "'0.0' was made in inference mode.*clone"),
+    (torch.inference_mode()(lambda: torch.zeros(3, 3)), "'0.0' was created in inference mode.*clone"),
     (lambda: nn.LazyLinear(3).weight, "'0.0' has no shape yet: run a batch"),
 ])
 def test_tensors_that_cannot_be_stepped_are_refused_at_once(make, text):
