@@ -157,7 +157,7 @@ sed 's/fox/cat/' text.txt >cats.txt
 expect_error "'$normball' train tiny.toml --name bound --resume --set data.path=cats.txt" "other data" "data.path"
 expect_error "'$normball' train tiny.toml --name bound --resume --overfit-batch" \
              "train.overfit_batch: false before, true now"
-expect_error "'$normball' train tiny.toml --name bound --resume --set run.steps=3" "taken 4 steps" "the 3 asked for"
+expect_error "'$normball' train tiny.toml --name bound --resume --set run.steps=3" "taken 4 steps" "the 3 requested"
 digest runs/bound | cmp - before || fail "a refused resume changed the run"
 train tiny.toml --name single --overfit-batch --stop-after 4
 expect_error "'$normball' train tiny.toml --name single --resume" "train.overfit_batch: true before, false now"
