@@ -31,16 +31,16 @@ expect 0 "prepare" --help
 expect 0 "--shard-tokens" prepare --help
 expect 0 "written to bytes" prepare text.txt --out bytes --shard-tokens 5000
 expect 0 "vocabulary 260" prepare text.txt text.txt --out pairs --bpe bpe --validation 0.2 --threads 2
-expect 0 "right: token shards" verify bytes
-expect 0 "right: token shards" verify "bytes/train_*.bin"
+expect 0 "valid: token shards" verify bytes
+expect 0 "valid: token shards" verify "bytes/train_*.bin"
 # A shard that is named alone has no parts: one of validation tokens is not called training.
 tokens=$(sed -n 's/.*"validation_tokens": \([0-9]*\).*/\1/p' bytes/dataset.json)
-expect 0 "right: token shards with $tokens tokens below 256" verify bytes/val_000000.bin
+expect 0 "valid: token shards with $tokens tokens below 256" verify bytes/val_000000.bin
 expect 0 "tokens       $tokens" show bytes/val_000000.bin
 for command in verify show; do
   "$normball" data $command bytes/val_000000.bin | grep -i training && problem "$command calls a validation shard training"
 done
-expect 0 "right: text" verify text.txt
+expect 0 "valid: text" verify text.txt
 expect 0 "vocabulary of 260" verify bpe
 expect 0 "Line 1: hello, the world's" show bytes
 expect 0 "<|endoftext|>Line 1: hello" show pairs
