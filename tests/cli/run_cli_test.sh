@@ -25,7 +25,7 @@ expect 0 "cifar10-unconstrained-clipped-scion" config --list
 expect 0 "optimizer.rho" config --keys
 expect 0 "rho = 150.0" config --show nanogpt-124m-clipped-scion
 expect 0 "lr = 0.5" config --show cifar10-adam --set optimizer.lr=0.5 --set run.seed=3
-expect 0 "fine" config --check "$source/configs/cifar10-adam.toml"
+expect 0 "valid" config --check "$source/configs/cifar10-adam.toml"
 expect 1 "did you mean 'cifar10-adam'" config --show cifar10-adm
 expect 2 "did you mean 'lr'" config --show cifar10-adam --set optimizer.lrr=1
 expect 2 "must be in [0, 1e+30]" config --show cifar10-adam --set optimizer.lr=-1

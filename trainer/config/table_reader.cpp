@@ -24,7 +24,7 @@ const toml::node* TableReader::take(std::string_view key) {
 std::optional<std::string> TableReader::text(std::string_view key) {
   const auto* node = take(key);
   if (node == nullptr) return std::nullopt;
-  if (!node->is_string()) wrong(place(*node), key, " must be a text in quotes");
+  if (!node->is_string()) wrong(place(*node), key, " must be a string in quotes");
   return node->as_string()->get();
 }
 
@@ -63,7 +63,7 @@ std::vector<std::string> TableReader::texts(std::string_view key) {
     }
   }
   if (array == nullptr || result.size() != array->size()) {
-    wrong(place(*node), key, " must be a list of texts in quotes");
+    wrong(place(*node), key, " must be a list of strings in quotes");
   }
   return result;
 }
@@ -84,7 +84,7 @@ std::vector<std::string> TableReader::settings(std::string_view key) {
   auto result = texts(key);
   for (const auto& setting : result) {
     if (setting.find('=') == std::string::npos) {
-      wrong(where_, "'", setting, "' is not a setting; one is \"section.key=value\"");
+      wrong(where_, "'", setting, "' is not a setting; a setting is \"section.key=value\"");
     }
   }
   return result;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "normball/base/text.h"
 #include "trainer/sweep/pictures.h"
 
 namespace normball::trainer::experiment {
@@ -204,10 +205,7 @@ std::string effect_text(const Claim& claim, const sweep::Metric& metric, const F
   const auto& effect = *finding.effect;
   const bool ratio = claim.kind != Kind::Better && claim.kind != Kind::Alike;
   const auto number = [&](double value) {
-    if (!ratio) return sweep::value_text(metric, value);
-    char text[32];
-    std::snprintf(text, sizeof text, "%.3g", value);
-    return std::string(text);
+    return ratio ? printed("%.3g", value) : sweep::value_text(metric, value);
   };
   const std::string what = claim.kind == Kind::Better ? claim.a + " better than " + claim.b + " by "
                            : claim.kind == Kind::Alike ? claim.a + " minus " + claim.b + ": "

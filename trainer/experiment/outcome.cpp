@@ -23,11 +23,7 @@ constexpr int stretches = 20;
 constexpr std::array<std::string_view, 2> evaluated = {"val_loss", "val_accuracy"};
 constexpr std::array<std::string_view, 3> trained = {"loss", "dual_norm", "gap"};
 
-double rounded(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return std::strtod(text, nullptr);
-}
+double rounded(double value) { return std::strtod(printed("%.6g", value).c_str(), nullptr); }
 
 Curve rounded(Curve curve) {
   for (auto& [step, value] : curve) value = rounded(value);

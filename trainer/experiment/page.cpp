@@ -43,11 +43,7 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-std::string hours_text(double hours) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", hours);
-  return text;
-}
+std::string hours_text(double hours) { return printed("%.2f", hours); }
 
 std::string seeds_text(std::span<const std::int64_t> seeds) {
   std::string text;

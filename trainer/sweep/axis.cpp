@@ -72,10 +72,8 @@ std::vector<double> spread(TableReader::Ends ends, bool logarithmic, std::int64_
     const double share =
         draw_seed ? random.uniform() : static_cast<double>(i) / static_cast<double>(points - 1);
     const double value = back(forward(ends.low) + share * (forward(ends.high) - forward(ends.low)));
-    char text[32];
-    std::snprintf(text, sizeof text, "%.3g", value);
     const bool end = !draw_seed && (i == 0 || i == points - 1);
-    result.push_back(end ? (i == 0 ? ends.low : ends.high) : std::stod(text));
+    result.push_back(end ? (i == 0 ? ends.low : ends.high) : std::stod(printed("%.3g", value)));
   }
   std::ranges::sort(result);
   const auto repeated = std::ranges::unique(result);

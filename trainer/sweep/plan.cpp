@@ -80,9 +80,10 @@ std::vector<Cell> cells_of(const Plan& plan) {
       next.name += "seed-" + std::to_string(seed);
       next.settings.push_back("run.seed=" + std::to_string(seed));
       if (!names.insert(next.name).second) {
-        wrong("sweep", "two cells are called ", next.name,
-              "; a value or seed is given twice, or labels differ only in signs that file names "
-              "lack");
+        wrong(
+            "sweep", "two cells are called ", next.name,
+            "; a value or seed is given twice, or labels differ only in characters that file names "
+            "cannot have");
       }
       result.push_back(std::move(next));
     }
