@@ -353,7 +353,8 @@ TEST(TokenLoaderTest, TheSmallestDataHasOneWindow) {
   expect_invalid(with(5, {.batch = 1, .length = 5}), {"window of 5", "5 tokens there are"});
   expect_invalid(with(9, {.batch = 0, .length = 5}), {"batch"});
   expect_invalid(with(9, {.batch = 1, .length = 0}), {"length"});
-  expect_invalid(with(100, {.batch = 1, .length = 5}, {0, 0, 3, 20}), {"20 items", "this data has 19"});
+  expect_invalid(with(100, {.batch = 1, .length = 5}, {0, 0, 3, 20}),
+                 {"20 items", "this data has 19"});
   expect_invalid(with(100, {.batch = 1, .length = 5}, {0, 0, 20, 19}), {"position 20", "19 items"});
   expect_invalid(with(100, {.batch = 1, .length = 5}, {0, -1, 0, 19}), {"epoch -1"});
 }
