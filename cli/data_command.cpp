@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/data_show.h"
 #include "cli/options.h"
+#include "cli/table.h"
 #include "normball/base/processor.h"
 #include "normball/base/text.h"
 #include "trainer/data/idx.h"
