@@ -101,7 +101,7 @@ for lines in '$d' '3d' '1,4d'; do
 done
 rm runs/marred/metrics.jsonl
 train tiny.toml --name marred --resume
-grep -q "metrics.jsonl is gone" err || fail "that the curves are gone is not said: $(cat err)"
+grep -q "metrics.jsonl is missing" err || fail "that the curves are gone is not said: $(cat err)"
 
 # A directory that is renamed while it is trained in keeps its run; one that is removed ends it.
 "$normball" train tiny.toml --name before --set run.steps=100000 >out 2>err & pid=$!
