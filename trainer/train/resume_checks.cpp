@@ -2,6 +2,7 @@
 
 #include "normball/base/error.h"
 #include "trainer/optim/routing.h"
+#include "trainer/run/metrics.h"
 #include "trainer/run/resume.h"
 
 namespace normball::trainer::train {
@@ -33,6 +34,18 @@ void require_same_routes(const run::Checkpoint& checkpoint, const config::Config
       names.size() > 1 ? " and " + std::to_string(names.size() - 1) + " more" : "",
       ". To resume, edit norm.route in ", (run::run_of(checkpoint.path) / "config.toml").string(),
       " (and in the configuration you give) so that no parameter matches two entries that differ");
+}
+
+std::optional<std::string> divergence_of(const std::filesystem::path& directory,
+                                         std::int64_t step) {
+  for (const auto& line : run::read_metrics(directory / "metrics.jsonl").lines) {
+    if (line.step != step) continue;
+    for (const auto& [name, value] : line.values) {
+      const auto* text = std::get_if<std::string>(&value);
+      if (name == "diverged" && text != nullptr) return *text;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace normball::trainer::train

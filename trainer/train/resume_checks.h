@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 
 #include "trainer/config/config.h"
 #include "trainer/models/model.h"
@@ -15,5 +17,8 @@ void require_same_run(const std::filesystem::path& checkpoint, const config::Con
 // In checkpoints of earlier versions another entry of norm.route may have decided.
 void require_same_routes(const run::Checkpoint& checkpoint, const config::Config& config,
                          const models::Model& model);
+
+// What the metrics say of a run that took these steps in vain.
+std::optional<std::string> divergence_of(const std::filesystem::path& directory, std::int64_t step);
 
 }  // namespace normball::trainer::train

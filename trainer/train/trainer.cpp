@@ -42,18 +42,6 @@ void set_metric(run::CheckpointState& state, const std::optional<Evaluation>& ev
   state.better = evaluation->accuracy ? run::Better::Higher : run::Better::Lower;
 }
 
-// What the metrics say of a run that took these steps in vain.
-std::optional<std::string> divergence_of(const fs::path& directory, std::int64_t step) {
-  for (const auto& line : run::read_metrics(directory / "metrics.jsonl").lines) {
-    if (line.step != step) continue;
-    for (const auto& [name, value] : line.values) {
-      const auto* text = std::get_if<std::string>(&value);
-      if (name == "diverged" && text != nullptr) return *text;
-    }
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 Trainer::Trainer(config::Config config, TrainingOptions options)
