@@ -54,7 +54,7 @@ Finding matrix_unit(const Facts& facts) {
 
 Finding blas_build(const Facts& facts) {
   const std::string library =
-      facts.blas_libraries.empty() ? "linked into the program" : joined(facts.blas_libraries);
+      facts.blas_libraries.empty() ? "no library file to be seen" : joined(facts.blas_libraries);
   if (facts.blas_config.empty()) {
     return {"BLAS", State::Note, "not OpenBLAS, or not visible as such: " + library};
   }
@@ -171,13 +171,13 @@ const char* to_text(State state) {
 Finding library(const std::string& subject, const std::string& text, bool below,
                 std::initializer_list<const char*> variables) {
   if (!below) return {subject, State::Good, text};
+  const std::string less = text + ", less than the processor has";
   for (const char* name : variables) {
     const char* value = std::getenv(name);
     if (value == nullptr || *value == '\0') continue;
-    return {subject, State::Wrong, text + ", less than the processor has",
-            std::string("unset ") + name + " (it is " + value + ")"};
+    return {subject, State::Wrong, less, std::string("unset ") + name + " (it is " + value + ")"};
   }
-  return {subject, State::Good, text};
+  return {subject, State::Note, less};
 }
 
 std::vector<Finding> findings(const Facts& facts) {

@@ -58,8 +58,8 @@ struct Facts {
 
 std::vector<Finding> findings(const Facts& facts);
 
-// A library that chooses its instructions by itself: wrong if it is `below` the processor, as the
-// one of `variables` that the environment sets tells it to be.
+// A library that chooses its instructions by itself: where it is `below` the processor wrong if the
+// environment sets one of `variables`, which tell it to be, and a note if it chose so itself.
 Finding library(const std::string& subject, const std::string& text, bool below,
                 std::initializer_list<const char*> variables);
 
