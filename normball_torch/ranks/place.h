@@ -1,5 +1,5 @@
-// Which of several processes this one is, as its launcher says it in the environment: `normball
-// launch` and torchrun (RANK, WORLD_SIZE, ...), mpirun (OMPI_*, PMI_*) and srun (SLURM_*).
+// Which of several processes this one is, as its launcher says it in the environment: torchrun
+// (RANK, WORLD_SIZE, ...), mpirun (OMPI_*, PMI_*) and srun (SLURM_*).
 #pragma once
 
 #include <functional>
