@@ -38,10 +38,28 @@ struct Options {
   bool dry_run = false, report_only = false;
 };
 
+std::string key_of(const std::string& setting) { return setting.substr(0, setting.find('=')); }
+
+// Keys that the sweep sets for each run.
+void refuse_own_key(const std::string& setting) {
+  static const std::map<std::string, std::string> options = {{"run.seed", "--seeds"},
+                                                             {"run.dir", "--into"},
+                                                             {"run.name", "--name"},
+                                                             {"run.threads", "--threads"}};
+  const auto own = options.find(key_of(setting));
+  if (own == options.end()) return;
+  throw CLI::ValidationError("--set",
+                             own->first + " is set by the sweep for each run; use " + own->second);
+}
+
 Plan plan_of(const Options& options) {
   if (options.file.empty() == options.base.empty()) {
-    throw CLI::ValidationError("sweep", "name a sweep file, or a configuration with --base");
+    throw CLI::ValidationError("sweep", options.file.empty()
+                                            ? "name a sweep file, or a configuration with --base"
+                                            : "name a sweep file or a configuration with --base, "
+                                              "not both");
   }
+  for (const auto& setting : options.settings) refuse_own_key(setting);
   Plan plan;
   if (!options.file.empty()) {
     plan = sweep::read_plan(options.file);
@@ -50,11 +68,16 @@ Plan plan_of(const Options& options) {
     plan.name = fs::path(options.base).stem().string();
   }
   for (const auto& text : options.axes) plan.axes.push_back(sweep::parse_axis(text));
-  plan.settings.insert(plan.settings.end(), options.settings.begin(), options.settings.end());
+  for (const auto& setting : options.settings) {  // take the place of the file's
+    std::erase_if(plan.settings,
+                  [&](const auto& before) { return key_of(before) == key_of(setting); });
+    plan.settings.push_back(setting);
+  }
   if (!options.seeds.empty()) plan.seeds = options.seeds;
   if (!options.name.empty()) plan.name = options.name;
   if (!options.metric.empty()) plan.metric = options.metric;
   trainer::config::validate_name(plan.name, options.name.empty() ? options.file : "--name");
+  sweep::check_metric(plan.metric);
   if (plan.axes.empty() && plan.seeds.size() == 1) {
     throw CLI::ValidationError("sweep",
                                "there is nothing to change: give an axis or several seeds");
@@ -84,8 +107,19 @@ std::vector<Result> in_order(const std::vector<Cell>& cells,
   return ordered;
 }
 
+// Of other plans in the same directory, whose runs are still there.
+std::vector<Result> other_results(const std::vector<Cell>& cells, const fs::path& into) {
+  auto results = sweep::read_results(into / "results.jsonl");
+  std::erase_if(results, [&](const Result& result) {
+    return std::ranges::find(cells, result.cell, &Cell::name) != cells.end() ||
+           !fs::exists(into / result.cell);
+  });
+  return results;
+}
+
 void run_cells(const Plan& plan, const std::vector<Cell>& cells, const Options& options,
                const fs::path& into, std::map<std::string, Result>& results) {
+  const auto others = other_results(cells, into);
   std::vector<Cell> to_run;
   for (const auto& cell : cells) {
     const auto known = results.find(cell.name);
@@ -105,7 +139,9 @@ void run_cells(const Plan& plan, const std::vector<Cell>& cells, const Options& 
   run_side_by_side(jobs, at_once, [&](size_t job, const std::string& failure) {
     const auto result = sweep::result_of(plan, to_run[job], into / to_run[job].name, failure);
     results.insert_or_assign(result.cell, result);
-    sweep::write_results(into / "results.jsonl", in_order(cells, results));
+    auto all = in_order(cells, results);
+    all.insert(all.end(), others.begin(), others.end());
+    sweep::write_results(into / "results.jsonl", all);
     progress.ended(result.status == sweep::Status::Finished);
     return true;
   });
@@ -147,11 +183,22 @@ void print_summary(const Plan& plan, const sweep::Summary& summary) {
   for (const auto& remark : summary.remarks) std::cout << "- " << remark << '\n';
 }
 
+// Of an earlier report, which may have been of other axes.
+void remove_pictures(const fs::path& into) {
+  for (const auto& entry : fs::directory_iterator(into)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = name.starts_with("heat-map") || name.starts_with("over-") ||
+                      name == "axes.svg" || name == "curves.svg";
+    if (ours && name.ends_with(".svg") && entry.is_regular_file()) fs::remove(entry.path());
+  }
+}
+
 void report(const Plan& plan, const std::vector<Result>& results, const fs::path& into) {
   auto& files = trainer::files::FileSystem::real();
   const auto summary = sweep::summarize(plan, results);
   const auto pictures = sweep::pictures_of(plan, summary, into);
   trainer::files::write_file_atomically(files, into / "results.csv", sweep::to_csv(plan, results));
+  remove_pictures(into);
   for (const auto& picture : pictures)
     trainer::files::write_file_atomically(files, into / picture.file, picture.svg);
   trainer::files::write_file_atomically(files, into / "sweep.html",
@@ -189,8 +236,10 @@ void sweep_over(const Options& options) {
   report(plan, ordered, into);
   const auto failed = std::ranges::count(ordered, sweep::Status::Failed, &Result::status);
   if (failed > 0) {
+    const auto first = std::ranges::find(ordered, sweep::Status::Failed, &Result::status);
     throw std::runtime_error(error_message("sweep", failed, " of ", counted(ssize(ordered), "run"),
-                                           " failed; the same command tries again"));
+                                           " failed, the first because: ", first->reason,
+                                           "; the same command tries again"));
   }
 }
 
@@ -226,10 +275,11 @@ void add_sweep_command(CLI::App& app) {
   command->add_option("--threads", options->threads, "Threads of each run")
       ->check(integer_in(1, 4096))
       ->capture_default_str();
-  command->add_flag("--dry-run", options->dry_run,
-                    "Check every configuration and list the runs; start none");
-  command->add_flag("--report", options->report_only,
-                    "Only write the table, pictures and page again");
+  auto* dry_run = command->add_flag("--dry-run", options->dry_run,
+                                    "Check every configuration and list the runs; start none");
+  command
+      ->add_flag("--report", options->report_only, "Only write the table, pictures and page again")
+      ->excludes(dry_run);
   command->callback([options] { sweep_over(*options); });
 }
 

@@ -71,13 +71,15 @@ void check_cells(const std::string& base, const std::vector<Cell>& cells, const 
     trainer::config::Config config;
     try {
       config = trainer::config::load_config(base, settings_of(cell, into, threads), &warnings);
+    } catch (const trainer::config::SettingError& error) {  // of --set or an axis
+      throw trainer::config::SettingError(cell.name + ": " + error.what());
     } catch (const std::invalid_argument& error) {
       throw std::runtime_error(cell.name + ": " + error.what());
     }
     const fs::path run = into / cell.name;
     if (!fs::exists(run / "config.toml")) continue;
     const auto conflicts =
-        trainer::config::resume_conflicts(trainer::config::stored_config(run), config);
+        trainer::config::result_conflicts(trainer::config::stored_config(run), config);
     if (conflicts.empty()) continue;
     throw std::runtime_error(
         error_message("sweep", run.string(), " was run with another configuration (",

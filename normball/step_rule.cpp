@@ -61,6 +61,7 @@ OpenLoop OpenLoop::parse(TextCall&) { return {}; }
 std::string OpenLoop::text() const { return std::string(name); }
 
 double Adaptive::eta(const StepInput& input) const {
+  if (input.pairing <= 0) return 0;  // else positive again below -l0/l1, and 0/0 where l0 = 0
   return input.pairing / (l0 + l1 * input.pairing);
 }
 double Adaptive::max_eta() const { return 1 / l1; }

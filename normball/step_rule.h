@@ -111,8 +111,8 @@ struct Adaptive {
 // A rule that is named here is known to the whole library. See docs/extending.md.
 using StepRule = std::variant<Normalized, Steepest, Clipped, ShortStep, OpenLoop, Adaptive>;
 
-// Never negative: where s < 0 (a start outside the ball, an inexact LMO) eta is 0. NaN where s or
-// ‖v‖ is NaN: no rule makes a step of it.
+// Never negative: where s < 0 (a start outside the ball, an inexact LMO) a rule that depends on s
+// gives 0. NaN where s or ‖v‖ is NaN: no rule makes a step of it.
 double eta(const StepRule& rule, const StepInput& input);
 
 // The largest eta the rule can give; infinity for Steepest.

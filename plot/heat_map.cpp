@@ -34,7 +34,7 @@ std::string color_at(double share) {
 // Where a value stands between the worst (0) and the best (1).
 class Scale {
  public:
-  explicit Scale(const HeatMap& map) : higher_(map.higher_is_better) {
+  explicit Scale(const HeatMap& map) : sorted_(map.others), higher_(map.higher_is_better) {
     for (const auto& row : map.squares) {
       for (const auto& square : row) {
         if (square.value && std::isfinite(*square.value)) sorted_.push_back(*square.value);

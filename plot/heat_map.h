@@ -22,6 +22,8 @@ struct HeatMap {
   };
   std::vector<std::vector<Square>> squares;  // [row][column]
   bool higher_is_better = false;             // the better, the darker
+  // Values of other maps beside this one, so that equal colours mean equal values in all of them.
+  std::vector<double> others = {};
 };
 
 // Self-contained. Colours go by rank where the values are spread unevenly, so that one bad square

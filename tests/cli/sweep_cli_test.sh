@@ -111,10 +111,16 @@ wrong() { # CODE TEXT ARGUMENTS...
   contains err.txt "$text"
 }
 wrong 2 "name a sweep file"
-wrong 2 "name a sweep file" lr.toml --base tiny.toml
+wrong 2 "not both" lr.toml --base tiny.toml
+wrong 1 "unknown metric" lr.toml --metric foo --dry-run
+wrong 1 "unknown summary" lr.toml --metric "loss median" --dry-run
+wrong 2 "use --seeds" lr.toml --set run.seed=4
+wrong 2 "excludes" lr.toml --dry-run --report
 wrong 2 "nothing to change" --base tiny.toml
 wrong 2 "--axis" --base tiny.toml --axis optimizer.lr
-wrong 1 "unknown key" --base tiny.toml --axis optimizer.lrr=1,2
+wrong 2 "unknown key" --base tiny.toml --axis optimizer.lrr=1,2
+wrong 1 "another configuration (data.path" lr.toml --set data.path=elsewhere.txt
+wrong 1 "another configuration (eval.batches" lr.toml --set eval.batches=1
 wrong 1 "another configuration" lr.toml --set run.steps=7 --set schedule.kind=linear
 wrong 1 "no results yet" --base tiny.toml --name none --seeds 1 2 --report
 echo "sweep_cli_test: passed"

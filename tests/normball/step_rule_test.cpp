@@ -24,7 +24,8 @@ TEST(StepRule, EtaIsItsFormula) {
 TEST(StepRule, NegativeAndZeroPairingsNeverMove) {
   for (const StepRule& rule :
        {StepRule(Steepest{}), StepRule(Clipped{1}), StepRule(ShortStep{}),
-        StepRule(ShortStep{1, ShortStep::Variant::ByDiameter, 1}), StepRule(Adaptive{1, 0.1})}) {
+        StepRule(ShortStep{1, ShortStep::Variant::ByDiameter, 1}), StepRule(Adaptive{1, 0.1}),
+        StepRule(Adaptive{1, 1}), StepRule(Adaptive{0, 1})}) {
     EXPECT_EQ(eta(rule, {.pairing = -3}), 0) << rule;
     EXPECT_EQ(eta(rule, {.pairing = 0, .direction_norm = 0}), 0) << rule;
   }

@@ -235,17 +235,46 @@ Config stored_config(const std::filesystem::path& run_directory,
   return config;
 }
 
-std::vector<std::string> resume_conflicts(const Config& before, const Config& now) {
+namespace {
+
+template <class Decides>
+std::vector<std::string> conflicts_in(const Config& before, const Config& now, Decides decides) {
   std::vector<std::string> conflicts;
   for (const Key& key : config_keys()) {
     const auto a = value_text(key, before), b = value_text(key, now);
-    if (a == b || !(decides_resume(key, before) || decides_resume(key, now))) continue;
+    if (a == b || !decides(key)) continue;
     // What only one of them uses follows from another key, which is listed.
     if (!why_unused(key, before).empty() || !why_unused(key, now).empty()) continue;
     conflicts.push_back(key.full_name() + ": " + (a.empty() ? "not set" : a) + " before, " +
                         (b.empty() ? "not set" : b) + " now");
   }
   return conflicts;
+}
+
+// A run directory holds absolute paths.
+Config with_absolute_paths(Config config) {
+  for (auto* path : {&config.data.path, &config.data.validation, &config.data.bpe}) {
+    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
+  }
+  return config;
+}
+
+}  // namespace
+
+std::vector<std::string> resume_conflicts(const Config& before, const Config& now) {
+  return conflicts_in(before, now, [&](const Key& key) {
+    return decides_resume(key, before) || decides_resume(key, now);
+  });
+}
+
+std::vector<std::string> result_conflicts(const Config& before, const Config& now) {
+  constexpr std::string_view free_here =  // a run that is made longer is trained on
+      "run.name, run.dir, run.threads, run.steps, run.epochs, run.checkpoint_every, "
+      "run.keep_last, run.keep_best, run.resume";
+  return conflicts_in(with_absolute_paths(before), with_absolute_paths(now), [&](const Key& key) {
+    if (decides_resume(key, before) || decides_resume(key, now)) return true;
+    return key.section != "sample" && !list_has(free_here, key.full_name());
+  });
 }
 
 }  // namespace normball::trainer::config

@@ -185,5 +185,8 @@ Config stored_config(const std::filesystem::path& run_directory,
 // "optimizer.lr: 0.1 before, 0.2 now", for each key that decides what the numbers of a run are: a
 // resumed run must have the same. The number of steps counts only where the schedule depends on it.
 std::vector<std::string> resume_conflicts(const Config& before, const Config& now);
+// What makes the results of two runs incomparable: these, and what a resumed run may change but
+// what its figures depend on (data paths, evaluations, how often is logged).
+std::vector<std::string> result_conflicts(const Config& before, const Config& now);
 
 }  // namespace normball::trainer::config

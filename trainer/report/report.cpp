@@ -147,6 +147,8 @@ std::string last_parts(const fs::path& path, std::ptrdiff_t count) {
 
 }  // namespace
 
+std::span<const std::string_view> curve_names() { return shown; }
+
 RunData read_run(const fs::path& directory) {
   const fs::path path = directory / "metrics.jsonl";
   if (!fs::exists(path)) {

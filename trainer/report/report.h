@@ -16,6 +16,9 @@ struct CurvePoint {
   double value = 0;    // NaN and infinities make a gap
 };
 
+// The curves that are read from metrics.jsonl, of those that a run has.
+std::span<const std::string_view> curve_names();
+
 // What the page shows of a run directory.
 struct RunData {
   std::filesystem::path directory;

@@ -21,8 +21,8 @@ th { text-align: right; font-weight: 600; font-size: 13px; color: var(--soft); p
 td { text-align: right; padding: 7px 6px; border-top: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child, th.words, td.words { text-align: left; }
 tbody tr:hover { background: var(--grid); } a { color: var(--accent); }
-.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 560px), 1fr)); gap: 16px; margin: 16px 0; }
-.pictures svg { width: 100%; height: auto; max-height: 520px; }
+.pictures { display: flex; flex-wrap: wrap; gap: 16px; margin: 16px 0; }
+.pictures .card { max-width: 100%; } .pictures svg { width: 100%; height: auto; }
 ul.said { margin: 0 0 8px; padding-left: 20px; }
 th.sortable { cursor: pointer; } th.sortable:hover { color: var(--ink); }
 th[aria-sort="ascending"]::after { content: " ▲"; } th[aria-sort="descending"]::after { content: " ▼"; }
@@ -55,6 +55,13 @@ for (const head of document.querySelectorAll("th.sortable")) {
 std::string cell(const std::string& text, const std::string& value = "-", const char* kind = "") {
   return "<td" + std::string(kind) + (value == "-" ? "" : " data-value=\"" + escape(value) + "\"") +
          ">" + text + "</td>";
+}
+
+// The width that a picture is drawn for, at which its letters are of one size with the page's.
+std::string width_of(const std::string& svg) {
+  const std::string before = "viewBox=\"0 0 ";
+  const auto begin = svg.find(before) + before.size();
+  return svg.substr(begin, svg.find(' ', begin) - begin) + "px";
 }
 
 std::string states(const Point& point) {
@@ -117,7 +124,10 @@ std::string page_of(const Plan& plan, const Summary& summary, std::span<const Re
   text += "<ul class=\"said\">";
   for (const auto& remark : summary.remarks) text += "<li>" + escape(remark) + "</li>";
   text += "</ul></section>\n<section class=\"pictures\">";
-  for (const auto& picture : pictures) text += "<div class=\"card\">" + picture.svg + "</div>\n";
+  for (const auto& picture : pictures) {
+    text += "<div class=\"card\"><div style=\"max-width: 100%; width: " + width_of(picture.svg) +
+            "\">" + picture.svg + "</div></div>\n";
+  }
   text += "</section>\n<section class=\"card scroll\"><table><thead><tr>";
   for (const auto& axis : plan.axes)
     text += "<th class=\"sortable\">" + escape(axis.name) + "</th>";

@@ -55,6 +55,10 @@ std::vector<Picture> heat_maps(const Plan& plan, const Summary& summary) {
   const Axis &down = plan.axes[0], &across = plan.axes[1];
   size_t others = 1;
   for (size_t i = 2; i < plan.axes.size(); ++i) others *= plan.axes[i].values.size();
+  std::vector<double> values;
+  for (const auto& point : summary.points) {
+    if (point.whole()) values.push_back(point.estimate()->value);
+  }
   std::vector<Picture> pictures;
   for (size_t other = 0; other < std::min(others, most_maps); ++other) {
     plot::HeatMap map{.title = summary.metric.text(),
@@ -64,7 +68,8 @@ std::vector<Picture> heat_maps(const Plan& plan, const Summary& summary) {
                       .columns = labels(across),
                       .rows = labels(down),
                       .squares = {},
-                      .higher_is_better = higher_is_better(summary.metric.curve)};
+                      .higher_is_better = higher_is_better(summary.metric.curve),
+                      .others = values};
     for (size_t r = 0; r < down.values.size(); ++r) {
       auto& row = map.squares.emplace_back();
       for (size_t c = 0; c < across.values.size(); ++c) {

@@ -35,7 +35,7 @@ CurveSummary summarize(std::span<const report::CurvePoint> points, bool higher) 
   int count = 0;
   for (const auto& point : points) {
     result.best = higher ? std::max(result.best, point.value) : std::min(result.best, point.value);
-    if (point.step < from) continue;
+    if (point.step <= from && &point != &points.back()) continue;
     sum += point.value;
     ++count;
   }
@@ -155,8 +155,10 @@ std::string to_csv(const Plan& plan, std::span<const Result> results) {
   std::ostringstream text;
   text << "cell";
   for (const auto& axis : plan.axes) text << ',' << csv_field(axis.name);
-  text << ",seed,status,reason,steps,seconds";
-  for (const auto& name : curves) text << ',' << name << ',' << name << "_tail," << name << "_best";
+  text << ",seed,status,reason,steps_done,seconds";
+  for (const auto& name : curves) {
+    text << ',' << name << "_last," << name << "_tail," << name << "_best";
+  }
   text << '\n';
   for (const auto& result : results) {
     text << csv_field(result.cell);

@@ -52,6 +52,7 @@ std::vector<Result> read_results(const std::filesystem::path& file);
 void write_results(const std::filesystem::path& file, std::span<const Result> results);
 
 // One line for each cell: the axes, the seed, status, steps, seconds, and each curve's summaries.
+// No axis is called like one of the other columns: curves' names have an ending.
 std::string to_csv(const Plan& plan, std::span<const Result> results);
 
 bool higher_is_better(std::string_view metric);

@@ -7,6 +7,7 @@
 
 #include "normball/base/error.h"
 #include "normball/base/text.h"
+#include "trainer/report/report.h"
 
 namespace normball::trainer::sweep {
 namespace {
@@ -63,7 +64,10 @@ std::string budget(std::span<const Result> results) {
     text += " of " + (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) +
             " steps";
   }
-  return text + printed(", %.2f hours of training in all", seconds / 3600);
+  const bool long_ones = seconds >= 3600;
+  return text + printed(long_ones ? ", %.1f hours of training in all"
+                                  : ", %.1f minutes of training in all",
+                        seconds / (long_ones ? 3600 : 60));
 }
 
 void add_counts(const Summary& summary, std::vector<std::string>& remarks) {
@@ -81,18 +85,29 @@ void add_counts(const Summary& summary, std::vector<std::string>& remarks) {
   add(missing, "not run yet");
 }
 
-}  // namespace
-
-Metric metric_of(std::string_view text, std::span<const Result> results) {
+Metric parse_metric(std::string_view text) {
   Metric metric;
   const auto blank = text.find(' ');
   metric.curve = text.substr(0, blank);
-  if (blank != std::string_view::npos) {
-    metric.of = text.substr(blank + 1);
-    if (std::ranges::find(kinds, metric.of) == kinds.end()) {
-      throw_invalid("sweep", "metric '", text, "': ", unknown_name("summary", metric.of, kinds));
-    }
+  if (blank == std::string_view::npos) return metric;
+  metric.of = text.substr(blank + 1);
+  if (std::ranges::find(kinds, metric.of) == kinds.end()) {
+    throw_invalid("sweep", "metric '", text, "': ", unknown_name("summary", metric.of, kinds));
   }
+  return metric;
+}
+
+}  // namespace
+
+void check_metric(std::string_view text) {
+  const Metric metric = parse_metric(text);
+  const auto curves = report::curve_names();
+  if (metric.curve.empty() || std::ranges::find(curves, metric.curve) != curves.end()) return;
+  throw_invalid("sweep", unknown_name("metric", metric.curve, curves));
+}
+
+Metric metric_of(std::string_view text, std::span<const Result> results) {
+  Metric metric = parse_metric(text);
   const auto have = [&](std::string_view curve) {
     return std::ranges::any_of(
         results, [&](const Result& result) { return result.curves.contains(std::string(curve)); });

@@ -23,6 +23,8 @@ struct Metric {
 // "val_loss", "val_loss tail"; empty: the accuracy, else the validation loss, else the loss,
 // whatever the results have.
 Metric metric_of(std::string_view text, std::span<const Result> results);
+// Throws where no run can have the metric, so that nobody learns it after the last one.
+void check_metric(std::string_view text);
 
 // The cells of one place on the axes: one for each seed.
 struct Point {

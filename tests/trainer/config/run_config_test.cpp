@@ -260,6 +260,25 @@ TEST(Config, ResumingFollowsTheTable) {
   }
 }
 
+TEST(Config, ResultsAreComparableWhereNothingWasMeasuredOtherwise) {
+  const Config before;
+  const auto conflicts = [&](auto change) {
+    Config now;
+    change(now);
+    return result_conflicts(before, now).size();
+  };
+  EXPECT_EQ(conflicts([](Config& c) { c.data.path = "elsewhere"; }), 1u);
+  EXPECT_EQ(conflicts([](Config& c) { c.eval.batches = 3; }), 1u);
+  EXPECT_EQ(conflicts([](Config& c) { c.run.log_every = 3; }), 1u);
+  EXPECT_EQ(conflicts([](Config& c) { c.optimizer.lr = 3; }), 1u);
+  EXPECT_EQ(conflicts([](Config& c) { c.run.dir = "elsewhere"; }), 0u);
+  EXPECT_EQ(conflicts([](Config& c) { c.run.steps = 3; }), 0u);
+  Config relative, absolute;
+  relative.data.path = "text.txt";
+  absolute.data.path = std::filesystem::absolute("text.txt").string();
+  EXPECT_TRUE(result_conflicts(relative, absolute).empty());
+}
+
 TEST(Config, MoreStepsMayFollowUnlessTheScheduleDependsOnThem) {
   Config before, now;
   before.run.steps = 100;

@@ -129,7 +129,7 @@ TEST(Results, OfARunDirectory) {
   EXPECT_EQ(result.place.at("lr"), "0.1");
   EXPECT_EQ(result.steps, 4);
   EXPECT_EQ(result.seconds, 2.5);
-  EXPECT_EQ(result.curves.at("loss"), (CurveSummary{.last = 3, .tail = 2, .best = 1}));
+  EXPECT_EQ(result.curves.at("loss"), (CurveSummary{.last = 3, .tail = 3, .best = 1}));
   EXPECT_EQ(result_of(plan, cell, run, "exit code 1").status, Status::Failed);
   std::ofstream(run / "metrics.jsonl", std::ios::app)
       << R"({"step": 5, "loss": "NaN", "diverged": "it is NaN"}
@@ -144,7 +144,7 @@ TEST(Results, CsvQuotesWhatNeedsIt) {
   example.results.resize(1);
   example.results[0].place["lr"] = "a,\"b\"";
   EXPECT_EQ(to_csv(example.plan, example.results),
-            "cell,lr,seed,status,reason,steps,seconds,val_loss,val_loss_tail,val_loss_best\n"
+            "cell,lr,seed,status,reason,steps_done,seconds,val_loss_last,val_loss_tail,val_loss_best\n"
             "lr-0.1_seed-0,\"a,\"\"b\"\"\",0,finished,,100,36,3,4,2\n");
 }
 
