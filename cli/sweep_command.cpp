@@ -85,13 +85,14 @@ Plan plan_of(const Options& options) {
   return plan;
 }
 
-// Results that still hold: of cells of this plan, with the same settings, that ended by themselves.
-// Failed ones are tried again, since the reason may be gone.
-std::map<std::string, Result> known_results(const std::vector<Cell>& cells, const fs::path& file) {
+// Results that still hold: of cells of this plan, with the same settings, that ended by themselves
+// and whose run directories are there. Failed ones are tried again, since the reason may be gone.
+std::map<std::string, Result> known_results(const std::vector<Cell>& cells, const fs::path& into) {
   std::map<std::string, Result> known;
-  for (auto& result : sweep::read_results(file)) {
+  for (auto& result : sweep::read_results(into / "results.jsonl")) {
     const auto cell = std::ranges::find(cells, result.cell, &Cell::name);
     if (cell == cells.end() || cell->settings != result.settings) continue;
+    if (!fs::exists(into / result.cell)) continue;
     known.insert_or_assign(result.cell, std::move(result));
   }
   return known;
@@ -221,7 +222,7 @@ void sweep_over(const Options& options) {
   }
   trainer::files::make_directories(trainer::files::FileSystem::real(), into);
   const SweepLock lock(into);
-  auto results = known_results(cells, into / "results.jsonl");
+  auto results = known_results(cells, into);
   if (!options.report_only) {
     std::cout << plan.base << ": " << counted(ssize(cells), "run") << " into " << into.string()
               << "/\n"

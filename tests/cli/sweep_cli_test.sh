@@ -102,6 +102,12 @@ code=0
 contains out.txt "1 failed"
 contains err.txt "1 of 2 runs failed"
 
+# A run whose directory was deleted is run again.
+rm -r runs/lr/*_lr-0.05_seed-3
+"$normball" sweep lr.toml >out.txt 2>err.txt
+contains err.txt "runs are there already"
+[ "$(find runs/lr -maxdepth 1 -name '*_lr-0.05_seed-3' | wc -l)" -eq 2 ] || fail "deleted runs were not run again"
+
 # Wrong ways to ask: exit code 2, or 1 with the reason, and nothing is started.
 wrong() { # CODE TEXT ARGUMENTS...
   local code=0 expected=$1 text=$2

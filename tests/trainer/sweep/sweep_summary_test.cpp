@@ -67,7 +67,7 @@ TEST(Summary, SaysWhenSeedsDoNotTellPointsApart) {
 }
 
 TEST(Summary, SaysTheBudget) {
-  EXPECT_TRUE(Example(inside).says("budget: 9 runs of 100 steps, 0.09 hours"));
+  EXPECT_TRUE(Example(inside).says("budget: 9 runs of 100 steps, 5.4 minutes"));
 }
 
 TEST(Summary, APointWithARunThatDivergedIsNotTheBest) {
