@@ -204,15 +204,17 @@ std::string effect_text(const Claim& claim, const sweep::Metric& metric, const F
   if (!finding.effect) return "";
   const auto& effect = *finding.effect;
   const bool ratio = claim.kind != Kind::Better && claim.kind != Kind::Alike;
+  const bool points = !ratio && sweep::higher_is_better(metric.curve);  // of per cent
   const auto number = [&](double value) {
+    if (points) return printed("%.2f", 100 * value);
     return ratio ? printed("%.3g", value) : sweep::value_text(metric, value);
   };
   const std::string what = claim.kind == Kind::Better ? claim.a + " better than " + claim.b + " by "
                            : claim.kind == Kind::Alike ? claim.a + " minus " + claim.b + ": "
                            : claim.kind == Kind::Faster
                                ? "steps of " + claim.a + " over those of " + claim.b + ": "
-                               : claim.curve + " late over early: ";
-  std::string text = what + number(effect.value);
+                               : claim.curve + " of " + claim.a + ", late over early: ";
+  std::string text = what + number(effect.value) + (points ? " percentage points" : "");
   if (effect.count > 1) {
     text += " (" + std::string(claim.kind == Kind::Alike ? "90" : "95") + " % interval " +
             number(effect.low) + " to " + number(effect.high) + ", " +

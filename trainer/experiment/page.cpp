@@ -51,6 +51,19 @@ std::string seeds_text(std::span<const std::int64_t> seeds) {
   return text.empty() ? "none" : text;
 }
 
+std::string tuning_text(const Arm& arm) {
+  return arm.tuning_points() > 1 ? std::to_string(arm.tuning_points()) + " points" : "nothing";
+}
+
+// What a quick version does otherwise than the text about the experiment says.
+std::string quick_text(const Experiment& experiment) {
+  if (!experiment.quick) return "";
+  std::string text =
+      "<p>This is a quick version, which decides nothing. Nothing is tuned, and it differs by";
+  for (const auto& setting : experiment.quick_settings) text += " " + escape(setting);
+  return text + (experiment.quick_settings.empty() ? " its seeds.</p>" : " and its seeds.</p>");
+}
+
 // A bar would end the cell.
 std::string in_table(const std::string& text) {
   std::string escaped;
@@ -83,8 +96,8 @@ std::string page_of(const Experiment& experiment, const Decision& decision,
   text += "<header><h1>" + escape(experiment.title) + "</h1><p>" + escape(experiment.question) +
           "</p></header>\n<section class=\"card\"><p>" + answer_of(decision.answer) +
           "</p><p>The statement: " + escape(experiment.statement) +
-          "</p><p>Measured here: " + escape(experiment.measured) + "</p><p>Judged by " +
-          escape(decision.metric.text()) + "; deciding seeds " +
+          "</p><p>Measured here: " + escape(experiment.measured) + "</p>" + quick_text(experiment) +
+          "<p>Judged by " + escape(decision.metric.text()) + "; deciding seeds " +
           seeds_text(experiment.deciding_seeds) + ", tuning seeds " +
           seeds_text(experiment.tuning_seeds) + "; " + std::to_string(decision.runs) + " runs, " +
           hours_text(decision.hours) + " hours of training in all.</p></section>\n";
@@ -105,9 +118,8 @@ std::string page_of(const Experiment& experiment, const Decision& decision,
       ", mean with 95 % interval</th><th>remarks</th></tr></thead><tbody>\n";
   for (const auto& arm : experiment.arms) {
     const auto& state = decision.arms.at(arm.name);
-    text += row({escape(arm.name), std::to_string(arm.tuning_points()) + " points",
-                 escape(chosen_text(state)), escape(value_of_arm(state, decision.metric)),
-                 joined(state.objections)});
+    text += row({escape(arm.name), tuning_text(arm), escape(chosen_text(state)),
+                 escape(value_of_arm(state, decision.metric)), joined(state.objections)});
   }
   text += "</tbody></table></section>\n<section class=\"pictures\">";
   for (const auto& picture : pictures) {

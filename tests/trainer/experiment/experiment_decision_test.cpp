@@ -176,6 +176,28 @@ TEST(Decision, AQuickVersionDecidesNothing) {
   EXPECT_EQ(decision.findings[0].reason, "a quick run decides nothing");
 }
 
+TEST(Decision, APageOfAQuickVersionSaysWhatIsOtherwise) {
+  const Folder folder;
+  const auto experiment = folder.read();
+  const auto quick = quick_version(experiment);
+  EXPECT_NE(page_of(quick, decide(quick, {}), {}).find("differs by run.steps=10 and its seeds"),
+            std::string::npos);
+  EXPECT_EQ(page_of(experiment, decide(experiment, {}), {}).find("quick version"),
+            std::string::npos);
+}
+
+TEST(Effects, OfAccuraciesAreInPercentagePoints) {
+  const Finding finding{
+      .answer = Answer::Holds,
+      .effect = sweep::Estimate{.value = 0.0125, .low = 0.01, .high = 0.015, .count = 5}};
+  const Claim better{.text = "", .kind = Kind::Better, .a = "a", .b = "b"};
+  EXPECT_EQ(effect_text(better, {.curve = "val_accuracy"}, finding),
+            "a better than b by 1.25 percentage points (95 % interval 1.00 to 1.50, 5 seeds)");
+  const Claim falls{.text = "", .kind = Kind::Falls, .a = "a", .b = "", .curve = "dual_norm"};
+  EXPECT_EQ(effect_text(falls, {.curve = "val_accuracy"}, finding),
+            "dual_norm of a, late over early: 0.0125 (95 % interval 0.01 to 0.015, 5 seeds)");
+}
+
 TEST(Decision, AnArmOfAnotherExperimentBringsItsRuns) {
   const Folder folder;
   const auto other = folder.path().parent_path() / "other";
