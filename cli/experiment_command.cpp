@@ -128,7 +128,7 @@ std::vector<Task> deciding_tasks(const Experiment& asked, const experiment::Deci
 }
 
 // What is committed: the runs that the folder asks for, and curves only of those that decide.
-void record(const Experiment& asked, const Outcomes& outcomes) {
+void record_one(const Experiment& asked, const Outcomes& outcomes) {
   const auto decision = experiment::decide(asked, outcomes);
   std::vector<Outcome> kept;
   for (const auto& arm : asked.arms) {
@@ -151,8 +151,21 @@ void record(const Experiment& asked, const Outcomes& outcomes) {
                                         experiment::verdict_text(asked, decision));
 }
 
-void run_tasks(const Experiment& asked, const std::vector<Task>& tasks, const Options& options,
-               Outcomes& outcomes) {
+// Also in the folders of the experiments whose arms this one has.
+void record(const Experiment& asked, const Outcomes& outcomes) {
+  for (const auto& owner : owners_of(asked)) {
+    const auto of_runs = owner == asked.name
+                             ? asked
+                             : experiment::read_experiment(asked.folder.parent_path() / owner);
+    auto known = recorded(of_runs);
+    for (const auto& [name, list] : outcomes) merge(known[name], list);
+    record_one(of_runs, known);
+  }
+}
+
+// How many failed.
+size_t run_tasks(const Experiment& asked, const std::vector<Task>& tasks, const Options& options,
+                 Outcomes& outcomes) {
   std::vector<Task> missing;
   for (const auto& task : tasks) {
     const auto* known = experiment::find_outcome(outcomes[task.owner], task.arm, task.cell);
@@ -171,6 +184,7 @@ void run_tasks(const Experiment& asked, const std::vector<Task>& tasks, const Op
   const int at_once =
       options.jobs > 0 ? options.jobs : std::max(1, usable_cpus() / options.threads);
   RunsProgress progress(jobs.size());
+  size_t failed = 0;
   run_side_by_side(jobs, at_once, [&](size_t job, const std::string& failure) {
     const auto& task = missing[job];
     const auto outcome =
@@ -180,8 +194,10 @@ void run_tasks(const Experiment& asked, const std::vector<Task>& tasks, const Op
     experiment::write_outcomes(fs::path(options.into) / task.owner / "results.jsonl", known);
     if (options.record) record(asked, outcomes);
     progress.ended(outcome.result.status == sweep::Status::Finished);
+    failed += outcome.result.status == sweep::Status::Failed ? 1 : 0;
     return true;
   });
+  return failed;
 }
 
 void print(const Experiment& asked, const experiment::Decision& decision) {
@@ -234,7 +250,10 @@ void run(const Options& options) {
   const fs::path into = options.into;
   const auto tuning = tuning_tasks(asked, into);
   if (options.dry_run) {
-    for (const auto& task : tuning) {
+    auto tasks = tuning;  // and of arms that are not tuned what decides
+    std::ranges::copy(deciding_tasks(asked, experiment::decide(asked, {}), into),
+                      std::back_inserter(tasks));
+    for (const auto& task : tasks) {
       check_cells(task.plan.base, {task.cell}, task.into, options.threads);
     }
     std::cout << asked.name << ": " << tuning.size() << " runs to tune, "
@@ -254,11 +273,16 @@ void run(const Options& options) {
     for (auto& [owner, list] : own) merge(outcomes[owner], std::move(list));
   }
   std::cout << asked.name << ": " << asked.question << '\n' << std::flush;
-  run_tasks(asked, tuning, options, outcomes);
-  run_tasks(asked, deciding_tasks(asked, experiment::decide(asked, outcomes), into), options,
-            outcomes);
+  size_t failed = run_tasks(asked, tuning, options, outcomes);
+  failed += run_tasks(asked, deciding_tasks(asked, experiment::decide(asked, outcomes), into),
+                      options, outcomes);
   if (options.record) record(asked, outcomes);
   report(asked, outcomes, into);
+  if (failed > 0) {
+    throw std::runtime_error(error_message("experiment", failed, failed == 1 ? " run" : " runs",
+                                           " failed; the logs beside their directories say "
+                                           "why, and the same command tries them again"));
+  }
 }
 
 void show(const Options& options) {

@@ -110,5 +110,25 @@ wrong() { # CODE TEXT ARGUMENTS...
 wrong 1 "did you mean 'lr'" run lrr
 wrong 2 "--record" run lr --record --quick
 wrong 2 "--record" run lr --record --set run.steps=3
-wrong 1 "unknown key" run lr --quick --set optimizer.lrr=1
+wrong 1 "unknown key" run lr --quick --dry-run --set optimizer.lrr=1
+
+# What belongs to another experiment is recorded there.
+mkdir experiments/borrows
+sed -e '/^name = "stays"/,/^quick/{/^name/!d;s/$/\nof = "lr"/}' experiments/lr/experiment.toml >experiments/borrows/experiment.toml
+cp -r experiments/lr lr-before
+rm experiments/lr/results.jsonl
+"$normball" experiment run borrows --record >out.txt 2>/dev/null
+contains out.txt "borrows: holds here"
+[ "$(wc -l <experiments/borrows/results.jsonl)" -eq 8 ] || fail "not 8 results of its own arm"
+diff <(grep '"arm":"stays"' lr-before/results.jsonl | sed 's/"seconds":[^,]*//') \
+  <(sed 's/"seconds":[^,]*//' experiments/lr/results.jsonl) || fail "the other's runs are not in its folder"
+
+# A run that fails is said, and tried again.
+rm -rf runs
+mkdir -p runs/experiments/lr-quick/moves/seed-1
+echo "not a directory" >runs/experiments/lr-quick/moves/seed-1/checkpoints
+wrong 1 "1 run failed" run lr --quick
+rm -rf runs/experiments/lr-quick/moves/seed-1
+"$normball" experiment run lr --quick >out.txt 2>/dev/null
+contains out.txt "moves better than stays by"
 echo "experiment_cli_test: passed"
