@@ -60,7 +60,7 @@ std::string quick_text(const Experiment& experiment) {
   if (!experiment.quick) return "";
   std::string text =
       "<p>This is a quick version, which decides nothing. Nothing is tuned, and it differs by";
-  for (const auto& setting : experiment.quick_settings) text += " " + escape(setting);
+  for (const auto& setting : experiment.quick_settings) text.append(" ").append(escape(setting));
   return text + (experiment.quick_settings.empty() ? " its seeds.</p>" : " and its seeds.</p>");
 }
 
