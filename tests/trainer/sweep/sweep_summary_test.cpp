@@ -143,9 +143,10 @@ TEST(Results, CsvQuotesWhatNeedsIt) {
   Example example(inside);
   example.results.resize(1);
   example.results[0].place["lr"] = "a,\"b\"";
-  EXPECT_EQ(to_csv(example.plan, example.results),
-            "cell,lr,seed,status,reason,steps_done,seconds,val_loss_last,val_loss_tail,val_loss_best\n"
-            "lr-0.1_seed-0,\"a,\"\"b\"\"\",0,finished,,100,36,3,4,2\n");
+  EXPECT_EQ(
+      to_csv(example.plan, example.results),
+      "cell,lr,seed,status,reason,steps_done,seconds,val_loss_last,val_loss_tail,val_loss_best\n"
+      "lr-0.1_seed-0,\"a,\"\"b\"\"\",0,finished,,100,36,3,4,2\n");
 }
 
 }  // namespace
