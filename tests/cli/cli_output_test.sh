@@ -43,6 +43,9 @@ data verify text.txt
 demo --lr 0.01 --seeds 1 --steps 2 --into demo-NEW
 doctor
 eval runs/done
+experiment list
+experiment report gpt-fixed --into experiment-NEW
+experiment run gpt-fixed --dry-run
 lab
 lab all --help
 lab check lengths --quick --norm sign
@@ -55,7 +58,7 @@ END
 calls+=("--help" "--version")
 for command in $(commands); do
   for sub in "" $(commands "$command"); do
-    [ "$command $sub" = "data " ] && continue  # takes a subcommand always
+    [ "$command $sub" = "data " ] || [ "$command $sub" = "experiment " ] && continue  # take a subcommand always
     printf '%s\n' "${calls[@]}" | grep "^$command $sub\|^$command\$" >/dev/null || problem "no call of '$command $sub'"
   done
 done
@@ -68,7 +71,7 @@ call() {  # the words of a line, with a number for what must be new
 }
 for line in "${calls[@]}"; do
   case "$trains/$line" in
-    /demo* | /sweep* | /train* | /eval* | /sample* | /bench\ train*) continue ;;  # built without LibTorch
+    /demo* | /experiment* | /sweep* | /train* | /eval* | /sample* | /bench\ train*) continue ;;  # built without LibTorch
   esac
   number=$((number + 1))
   (call "$line") >/dev/full 2>err
