@@ -110,7 +110,7 @@ wrong() { # CODE TEXT ARGUMENTS...
 wrong 1 "did you mean 'lr'" run lrr
 wrong 2 "--record" run lr --record --quick
 wrong 2 "--record" run lr --record --set run.steps=3
-wrong 1 "unknown key" run lr --quick --dry-run --set optimizer.lrr=1
+wrong 2 "unknown key" run lr --quick --dry-run --set optimizer.lrr=1
 
 # What belongs to another experiment is recorded there.
 mkdir experiments/borrows
