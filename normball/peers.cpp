@@ -43,6 +43,7 @@ std::vector<int> share_layers(std::span<const Layer> layers, int processes,
     group.layers.push_back(l);
   }
   std::vector<Group> groups;
+  groups.reserve(by_tensor.size());
   for (auto& [tensor, group] : by_tensor) groups.push_back(std::move(group));
   std::ranges::stable_sort(groups, std::greater{}, &Group::cost);
   std::vector<double> load(static_cast<size_t>(processes));

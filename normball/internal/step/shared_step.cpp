@@ -74,6 +74,7 @@ StepProblem SharedStep<T>::agree(const StepFacts& facts, const StepProblem& own)
   const Arrival mine{.facts = facts, .problem = !own.text.empty()};
   peers_->gather(bytes_of(mine), std::as_writable_bytes(std::span(all)));
   std::vector<unsigned char> flags;
+  flags.reserve(size);
   for (const auto& arrival : all) flags.push_back(arrival.problem);
   if (StepProblem found = first_problem(own, flags); !found.text.empty()) return found;
   for (size_t rank = 1; rank < size; ++rank) {
