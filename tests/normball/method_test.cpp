@@ -242,7 +242,8 @@ TEST(RequireAllUsed, RefusesWhatHasNoEffect) {
                  {"[test]", "short_step 'norm'", "constrained", "leave short_step out"});
   expect_invalid([&] { with_form("s3cg", ShortStepForm::Plain); },
                  {"[test]", "'s3cg'", "'norm' or 'diameter'", "'plain'"});
-  expect_invalid([&] { with_form("ggnc", ShortStepForm::Plain); }, {"'ggnc' does not take short_step"});
+  expect_invalid([&] { with_form("ggnc", ShortStepForm::Plain); },
+                 {"'ggnc' does not take short_step"});
 }
 
 TEST(UseSolver, IsForSpectralNorms) {
