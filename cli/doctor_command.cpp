@@ -54,7 +54,7 @@ nlohmann::json to_json(const std::vector<Finding>& findings) {
   return lines;
 }
 
-void examine_machine(const Options& options) {
+void examine_machine(const Options& options, const FurtherFindings& further) {
   if (options.rate) {
     std::cout << doctor::product_rate() << '\n';
     return;
@@ -66,9 +66,7 @@ void examine_machine(const Options& options) {
     if (const double rate = rate_with(type); rate > 0) facts.other_rates.push_back({type, rate});
   }
   auto findings = doctor::findings(facts);
-#ifdef NORMBALL_TRAINER
-  add_training_libraries(findings);
-#endif
+  if (further) further(findings);
   if (options.json) {
     std::cout << to_json(findings).dump(2) << '\n';
   } else {
@@ -85,7 +83,7 @@ std::string machine_head() {
   return doctor::report_text(doctor::short_form(doctor::findings(facts)));
 }
 
-void add_doctor_command(CLI::App& app) {
+void add_doctor_command(CLI::App& app, FurtherFindings further) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand(
       "doctor",
@@ -93,7 +91,8 @@ void add_doctor_command(CLI::App& app) {
   auto* json = command->add_flag("--json", options->json, "Print the lines as JSON");
   command->add_flag("--rate", options->rate, "Print the rate of products on one thread only")
       ->excludes(json);
-  command->callback([options] { examine_machine(*options); });
+  command->callback(
+      [options, further = std::move(further)] { examine_machine(*options, further); });
 }
 
 }  // namespace normball::cli

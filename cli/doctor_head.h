@@ -11,7 +11,7 @@ namespace normball::cli {
 // Processor, BLAS and threads, and whatever is wrong, without measuring.
 std::string machine_head();
 
-// Where built with LibTorch: its version and oneDNN's.
+// In the program with LibTorch: its version and oneDNN's.
 void add_training_libraries(std::vector<doctor::Finding>& findings);
 
 }  // namespace normball::cli

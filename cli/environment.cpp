@@ -5,13 +5,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
 
 namespace normball::cli {
 namespace {
 
-// Names the variables that were set; while it is there, the program does not start itself again.
-constexpr const char* guard = "NORMBALL_ENVIRONMENT";
+// Names the variables that the program has set for itself, for its own later starts and children.
+constexpr const char* record = "NORMBALL_ENVIRONMENT";
 
 constexpr std::array<std::string_view, 6> computing = {"bench", "demo",   "eval",
                                                        "lab",   "sample", "train"};
@@ -53,23 +57,34 @@ std::vector<Setting> wanted_settings(const Surroundings& around, const IsSet& is
   return settings;
 }
 
-void adopt_environment(char** argv) {
-  if (set_in_environment(guard)) return;
-  const char* command = argv[0] != nullptr ? argv[1] : nullptr;
-  const auto settings =
-      wanted_settings(surroundings(command != nullptr ? command : ""), set_in_environment);
-  if (settings.empty()) return;
-  std::string names;
+void adopt_environment(char** argv, const CommandPrograms& programs) {
+  const std::string_view command = argv[0] != nullptr && argv[1] != nullptr ? argv[1] : "";
+  const auto settings = wanted_settings(surroundings(command), set_in_environment);
+  const auto here = std::ranges::find(programs.commands_here, command);
+  const bool elsewhere = !programs.other.empty() && here == programs.commands_here.end();
+  if (settings.empty() && !elsewhere) return;
+  std::string names = adopted_environment();
   for (const auto& [variable, value, reason] : settings) {
     ::setenv(variable.c_str(), value.c_str(), 1);
     names += (names.empty() ? "" : " ") + variable;
   }
-  ::setenv(guard, names.c_str(), 1);
-  ::execv("/proc/self/exe", argv);
+  if (!names.empty()) ::setenv(record, names.c_str(), 1);
+  if (!elsewhere) {
+    ::execv("/proc/self/exe", argv);
+    return;
+  }
+  std::error_code ignored;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const auto other = self.parent_path() / programs.other;
+  ::execv(other.c_str(), argv);
+  std::cerr << "normball: cannot start " << other
+            << ", which has the commands that use LibTorch: " << std::strerror(errno)
+            << "; install it beside " << self << '\n';
+  std::exit(1);
 }
 
 std::string adopted_environment() {
-  const char* names = std::getenv(guard);
+  const char* names = std::getenv(record);
   return names != nullptr ? names : "";
 }
 

@@ -1,4 +1,5 @@
-// The command line `normball`.
+// The command line `normball`, in two programs where there is LibTorch: `normball` has the commands
+// that do without it, `normball-torch` has all.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/doctor_head.h"
 #include "cli/environment.h"
 #include "cli/help.h"
 #include "normball/normball_c.h"
@@ -24,6 +26,16 @@ void open_closed_streams() {
   }
 }
 
+#ifdef NORMBALL_WITH_LIBTORCH
+const normball::cli::CommandPrograms programs{};
+const normball::cli::FurtherFindings libraries = normball::cli::add_training_libraries;
+#else
+constexpr std::string_view light[] = {"--version",  "config", "data",   "demo",
+                                      "experiment", "lab",    "report", "sweep"};
+const normball::cli::CommandPrograms programs{light, NORMBALL_OTHER_PROGRAM};
+const normball::cli::FurtherFindings libraries = {};
+#endif
+
 int run_command(int argc, char** argv) {
   CLI::App app{"Optimizers that step on norm balls"};
   app.set_version_flag("--version", normball_version());
@@ -32,14 +44,16 @@ int run_command(int argc, char** argv) {
   normball::cli::add_bench_command(app);
   normball::cli::add_config_command(app);
   normball::cli::add_data_command(app);
-  normball::cli::add_doctor_command(app);
+  normball::cli::add_doctor_command(app, libraries);
   normball::cli::add_lab_command(app);
   normball::cli::add_report_command(app);
 #ifdef NORMBALL_TRAINER
-  normball::cli::add_bench_train_command(*app.get_subcommand("bench"));
   normball::cli::add_demo_command(app);
   normball::cli::add_experiment_command(app);
   normball::cli::add_sweep_command(app);
+#endif
+#ifdef NORMBALL_WITH_LIBTORCH
+  normball::cli::add_bench_train_command(*app.get_subcommand("bench"));
   normball::cli::add_train_command(app);
   normball::cli::add_eval_command(app);
   normball::cli::add_sample_command(app);
@@ -51,7 +65,7 @@ int run_command(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  normball::cli::adopt_environment(argv);
+  normball::cli::adopt_environment(argv, programs);
   open_closed_streams();
   std::cout.exceptions(std::ios::badbit);
   try {

@@ -32,6 +32,34 @@ sleep 1
 kill -TERM $child
 code=0; wait $child || code=$?
 [ $code -eq 143 ] || fail "after SIGTERM $code, expected 143"
+# What a parent chose for itself does not keep a command from what it wants in addition.
+environment_of() {  # of a process, once it computes
+  for _ in $(seq 100); do
+    tr '\0' '\n' <"/proc/$1/environ" >"$out"
+    if grep -q '^GOMP_SPINCOUNT=' "$out"; then break; fi
+    sleep 0.1
+  done
+}
+if [ "$(nproc)" -gt 1 ]; then
+  env -u OMP_WAIT_POLICY NORMBALL_ENVIRONMENT=OPENBLAS_CORETYPE OPENBLAS_CORETYPE=PRESCOTT \
+    "$program" bench --rounds 1000 --no-lmo --no-pass >/dev/null 2>&1 &
+  child=$!
+  environment_of $child
+  kill -TERM $child
+  wait $child || true
+  grep -qx 'GOMP_SPINCOUNT=1000' "$out" || fail "a child of a program that set its environment waits as OpenMP likes"
+  grep -qx 'NORMBALL_ENVIRONMENT=OPENBLAS_CORETYPE GOMP_SPINCOUNT' "$out" || fail "not recorded: $(grep NORMBALL "$out")"
+fi
+# Commands that use LibTorch are in a program beside it, where there is one.
+if [ -e "$(dirname "$program")/normball-torch" ]; then
+  alone=$(mktemp -d)
+  cp "$program" "$alone/normball"
+  run "$alone/normball" config --list
+  [ $code -eq 0 ] || fail "config needs the program with LibTorch: $(cat "$err")"
+  run "$alone/normball" train
+  [ $code -eq 1 ] && grep -q "cannot start .*normball-torch.*: No such file" "$err" || fail "train without it: $code $(cat "$err")"
+  rm -r "$alone"
+fi
 # A good machine is left as it is.
 run "$program" doctor --json
 grep -q "OPENBLAS_CORETYPE for itself" "$out" && fail "a good choice was replaced"
