@@ -177,7 +177,7 @@ size_t run_tasks(const Experiment& asked, const std::vector<Task>& tasks, const 
   }
   std::vector<Job> jobs;
   for (const auto& task : missing) {
-    check_cells(task.plan.base, {task.cell}, task.into, options.threads);
+    check_cells(task.plan, {task.cell}, task.into, options.threads);
     trainer::files::make_directories(trainer::files::FileSystem::real(), task.into);
     jobs.push_back(job_of(task.plan.base, task.cell, task.into, options.threads));
   }
@@ -254,7 +254,7 @@ void run(const Options& options) {
     std::ranges::copy(deciding_tasks(asked, experiment::decide(asked, {}), into),
                       std::back_inserter(tasks));
     for (const auto& task : tasks) {
-      check_cells(task.plan.base, {task.cell}, task.into, options.threads);
+      check_cells(task.plan, {task.cell}, task.into, options.threads);
     }
     std::cout << asked.name << ": " << tuning.size() << " runs to tune, "
               << asked.arms.size() * asked.deciding_seeds.size() << " that "

@@ -91,6 +91,12 @@ std::string not_runs(const std::vector<std::string>& names) {
     text += (text.empty() ? "" : ", ") + names[i];
   }
   if (names.size() > shown) text += " and " + std::to_string(names.size() - shown) + " more";
+  std::error_code ignored;
+  if (names.size() == 1 &&
+      std::filesystem::exists(std::filesystem::path(names[0]) / "results.jsonl", ignored)) {
+    return error_message("report", text, " is the directory of a sweep; name its runs (", names[0],
+                         "/*), or compare them by `normball sweep` with --report");
+  }
   return error_message("report", text, names.size() == 1 ? " has" : " have",
                        " no metrics.jsonl; name a run's directory, e.g. runs/first");
 }

@@ -14,10 +14,12 @@
 #include <iostream>
 #include <map>
 #include <sstream>
+#include <thread>
 
 #include "cli/table.h"
 #include "normball/base/error.h"
 #include "trainer/runtime/progress.h"
+#include "trainer/runtime/stop_signal.h"
 #include "trainer/runtime/terminal.h"
 
 namespace normball::cli {
@@ -34,6 +36,9 @@ pid_t start(const Job& job) {
   // Only what may follow a fork in a program with threads.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(127);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   const int log = ::open(job.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (log < 0 || ::dup2(log, STDOUT_FILENO) < 0 || ::dup2(log, STDERR_FILENO) < 0) ::_exit(126);
   ::execvp(words[0], const_cast<char* const*>(words.data()));  // NOLINT: exec changes nothing
@@ -71,33 +76,50 @@ long long available_memory() {
 }  // namespace
 
 void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded& ended) {
+  const trainer::runtime::StopSignals signals;
+  const trainer::runtime::StopWish wish;
   std::map<pid_t, size_t> running;
+  bool stopping = false;
   const auto limit = static_cast<size_t>(std::max(1, at_once));
   long long largest = 0;  // in bytes
-  size_t next = 0;
+  size_t next = 0, reported = 0;
   bool more = true;
   const auto may_start = [&] {
-    if (!more || next == jobs.size() || running.size() == limit) return false;
+    if (stopping || !more || next == jobs.size() || running.size() == limit) return false;
     return running.empty() || largest == 0 || available_memory() == 0 ||
            available_memory() > largest;
   };
   while (true) {
+    if (!stopping && trainer::runtime::StopWish::requested()) {
+      stopping = true;
+      for (const auto& [child, job] : running) ::kill(child, SIGTERM);
+    }
     if (may_start()) {
       running.emplace(start(jobs[next]), next);
       ++next;
       continue;
     }
-    if (running.empty()) return;
+    if (running.empty()) break;
     int status = 0;
     rusage used{};
-    const pid_t child = ::wait4(-1, &status, 0, &used);
-    if (child < 0 && errno == EINTR) continue;
+    const pid_t child = ::wait4(-1, &status, WNOHANG, &used);
+    if (child <= 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      continue;
+    }
     const auto found = running.find(child);
     if (found == running.end()) continue;
     const size_t job = found->second;
     running.erase(found);
     largest = std::max(largest, 1024LL * used.ru_maxrss);
+    if (stopping) continue;  // it has saved what it had; the next start goes on from there
+    ++reported;
     more = ended(job, status == 0 ? "" : failure(jobs[job], status)) && more;
+  }
+  if (stopping) {
+    throw std::runtime_error(error_message("run", "stopped by a signal after ", reported, " of ",
+                                           counted(static_cast<std::int64_t>(jobs.size()), "run"),
+                                           "; the same command continues"));
   }
 }
 

@@ -22,7 +22,8 @@ struct Job {
 using JobEnded = std::function<bool(size_t job, const std::string& failure)>;
 
 // Runs the jobs, at most `at_once` at a time, and fewer where the memory available is less than the
-// largest of those that ended has used. They end with this process (by SIGTERM).
+// largest of those that ended has used. They end with this process (by SIGTERM). A stop signal
+// (SIGINT, SIGTERM, SIGHUP) is passed on; when all have ended, which is not reported, it throws.
 void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded& ended);
 
 // How many have ended and how long the others will take, on one line of a terminal.

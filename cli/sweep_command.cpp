@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/side_by_side.h"
@@ -41,15 +42,19 @@ struct Options {
 std::string key_of(const std::string& setting) { return setting.substr(0, setting.find('=')); }
 
 // Keys that the sweep sets for each run.
-void refuse_own_key(const std::string& setting) {
-  static const std::map<std::string, std::string> options = {{"run.seed", "--seeds"},
-                                                             {"run.dir", "--into"},
-                                                             {"run.name", "--name"},
-                                                             {"run.threads", "--threads"}};
-  const auto own = options.find(key_of(setting));
-  if (own == options.end()) return;
-  throw CLI::ValidationError("--set",
-                             own->first + " is set by the sweep for each run; use " + own->second);
+void refuse_own_keys(std::string_view where, const std::vector<std::string>& settings) {
+  static const std::map<std::string, std::string> options = {
+      {"run.seed", "; use seeds, or --seeds"},
+      {"run.dir", "; use --into"},
+      {"run.name", "; use --name for the sweep's"},
+      {"run.resume", "; a sweep always resumes its own runs"},
+      {"run.threads", "; use --threads"}};
+  for (const auto& setting : settings) {
+    const auto own = options.find(key_of(setting));
+    if (own == options.end()) continue;
+    throw CLI::ValidationError(std::string(where),
+                               own->first + " is set by the sweep for each run" + own->second);
+  }
 }
 
 Plan plan_of(const Options& options) {
@@ -59,7 +64,7 @@ Plan plan_of(const Options& options) {
                                             : "name a sweep file or a configuration with --base, "
                                               "not both");
   }
-  for (const auto& setting : options.settings) refuse_own_key(setting);
+  refuse_own_keys("--set", options.settings);
   Plan plan;
   if (!options.file.empty()) {
     plan = sweep::read_plan(options.file);
@@ -73,11 +78,19 @@ Plan plan_of(const Options& options) {
                   [&](const auto& before) { return key_of(before) == key_of(setting); });
     plan.settings.push_back(setting);
   }
+  refuse_own_keys("set", plan.settings);
+  for (const auto& axis : plan.axes) {
+    for (const auto& value : axis.values) refuse_own_keys("axis", value.settings);
+  }
   if (!options.seeds.empty()) plan.seeds = options.seeds;
   if (!options.name.empty()) plan.name = options.name;
   if (!options.metric.empty()) plan.metric = options.metric;
   trainer::config::validate_name(plan.name, options.name.empty() ? options.file : "--name");
-  sweep::check_metric(plan.metric);
+  if (options.metric.empty()) {
+    sweep::check_metric(plan.metric);
+  } else {
+    named_by_user([&] { sweep::check_metric(plan.metric); });
+  }
   if (plan.axes.empty() && plan.seeds.size() == 1) {
     throw CLI::ValidationError("sweep",
                                "there is nothing to change: give an axis or several seeds");
@@ -214,7 +227,11 @@ void sweep_over(const Options& options) {
   const auto cells = sweep::cells_of(plan);
   const fs::path into =
       options.into.empty() ? fs::path("runs") / plan.name : fs::path(options.into);
-  check_cells(plan.base, cells, into, options.threads);
+  if (fs::exists(into / "config.toml")) {
+    throw std::runtime_error(error_message("sweep", into.string(),
+                                           " is the directory of a run; name another with --into"));
+  }
+  check_cells(plan, cells, into, options.threads);
   if (options.dry_run) {
     for (const auto& cell : cells) std::cout << cell.name << '\n';
     std::cout << counted(ssize(cells), "run") << " into " << into.string() << "/\n";
@@ -262,9 +279,11 @@ void add_sweep_command(CLI::App& app) {
       ->check(read_by([](const std::string& text) { sweep::parse_axis(text); }));
   command->add_option("--seeds", options->seeds, "The seeds, instead of the file's")
       ->check(integer_in(0, INT32_MAX));
-  command->add_option("--metric", options->metric,
-                      "What to compare: a curve (val_loss, val_accuracy, loss), with last, tail or "
-                      "best after a space");
+  command->add_option(
+      "--metric", options->metric,
+      "What to compare: a curve (val_loss, val_accuracy, loss), with last, tail or "
+      "best after a space; default: the last val_accuracy, val_loss or loss, whichever the "
+      "runs have first");
   add_settings(*command, options->settings);
   command->add_option("--name", options->name, "Of the sweep; default: the file's");
   command->add_option("--into", options->into,

@@ -4,13 +4,16 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
 #include <iostream>
 
 #include "normball/base/error.h"
 #include "trainer/config/config.h"
+#include "trainer/config/kinds.h"
 #include "trainer/run/resume.h"
+#include "trainer/sweep/results.h"
 
 namespace normball::cli {
 namespace fs = std::filesystem;
@@ -64,17 +67,23 @@ Job job_of(const std::string& base, const Cell& cell, const fs::path& into, int 
   return job;
 }
 
-void check_cells(const std::string& base, const std::vector<Cell>& cells, const fs::path& into,
-                 int threads) {
+void check_cells(const trainer::sweep::Plan& plan, const std::vector<Cell>& cells,
+                 const fs::path& into, int threads) {
   for (const auto& cell : cells) {
     std::vector<std::string> warnings;
     trainer::config::Config config;
     try {
-      config = trainer::config::load_config(base, settings_of(cell, into, threads), &warnings);
+      trainer::config::validate_name(cell.name, "sweep: give values a label, or an axis a name");
+      config = trainer::config::load_config(plan.base, settings_of(cell, into, threads), &warnings);
     } catch (const trainer::config::SettingError& error) {  // of --set or an axis
       throw trainer::config::SettingError(cell.name + ": " + error.what());
     } catch (const std::invalid_argument& error) {
       throw std::runtime_error(cell.name + ": " + error.what());
+    }
+    if (trainer::sweep::higher_is_better(plan.metric) &&
+        trainer::config::model_kind(config).unit != "images") {
+      throw CLI::ValidationError("metric", "'" + plan.metric + "' is for images; model.kind " +
+                                               config.model.kind + " has val_loss and loss");
     }
     const fs::path run = into / cell.name;
     if (!fs::exists(run / "config.toml")) continue;

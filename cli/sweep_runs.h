@@ -29,7 +29,7 @@ Job job_of(const std::string& base, const trainer::sweep::Cell& cell,
            const std::filesystem::path& into, int threads);
 
 // Every configuration is read before anything starts, and must be that of the run already there.
-void check_cells(const std::string& base, const std::vector<trainer::sweep::Cell>& cells,
+void check_cells(const trainer::sweep::Plan& plan, const std::vector<trainer::sweep::Cell>& cells,
                  const std::filesystem::path& into, int threads);
 
 }  // namespace normball::cli

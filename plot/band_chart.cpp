@@ -75,7 +75,7 @@ std::string tick_text(double value) {
 
 bool drawable(const BandChart& chart, const BandChart::Point& point) {
   const auto fits = [&](double y) { return std::isfinite(y) && (!chart.logarithmic || y > 0); };
-  return std::isfinite(point.x) && fits(point.middle);
+  return std::isfinite(point.x) && (!chart.x_logarithmic || point.x > 0) && fits(point.middle);
 }
 
 struct Limits {
@@ -106,7 +106,7 @@ struct Limits {
 std::string to_svg(const BandChart& chart) {
   const Field field;
   const Limits limits(chart);
-  const Axis x_axis(limits.left, limits.right, false),
+  const Axis x_axis(limits.left, limits.right, chart.x_logarithmic),
       y_axis(limits.low, limits.high, chart.logarithmic);
   const auto x_of = [&](double x) { return field.left + x_axis.share(x) * field.width; };
   const auto y_of = [&](double y) { return field.top + (1 - y_axis.share(y)) * field.height; };

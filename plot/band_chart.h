@@ -20,7 +20,8 @@ struct BandChart {
   std::string subtitle;
   std::string x_label, y_label;
   std::vector<Series> series;
-  bool logarithmic = false;  // the y axis; what is not positive is left out then
+  bool logarithmic = false;    // the y axis; what is not positive is left out then
+  bool x_logarithmic = false;  // the x axis, likewise
 };
 
 // Self-contained. Of many series the first ten have colours and a name; the others are grey.

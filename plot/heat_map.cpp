@@ -67,9 +67,11 @@ class Scale {
 }  // namespace
 
 std::string to_svg(const HeatMap& map) {
-  constexpr double cell_width = 78, cell_height = 40, top = 76, right = 24, bottom = 62;
-  size_t longest = 0;
+  constexpr double cell_height = 40, top = 76, right = 24, bottom = 62;
+  size_t longest = 0, widest = 0;
   for (const auto& row : map.rows) longest = std::max(longest, row.size());
+  for (const auto& column : map.columns) widest = std::max(widest, column.size());
+  const double cell_width = std::max(78.0, 14 + 7.2 * static_cast<double>(widest));
   const double left = 64 + 7.2 * static_cast<double>(longest);
   const double width = cell_width * static_cast<double>(map.columns.size());
   const double height = cell_height * static_cast<double>(map.rows.size());

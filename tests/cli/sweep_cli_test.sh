@@ -102,6 +102,37 @@ code=0
 contains out.txt "1 failed"
 contains err.txt "1 of 2 runs failed"
 
+# A stop signal: the runs save, nothing is recorded for them, and the same command continues.
+"$normball" sweep lr.toml --set run.steps=2000 --into stopped >out.txt 2>err.txt &
+sweep=$!
+for _ in $(seq 200); do
+  if ls stopped/*/checkpoints/step-* >/dev/null 2>&1; then break; fi
+  sleep 0.1
+done
+kill -TERM $sweep  # a shell starts background jobs with SIGINT ignored
+code=0
+wait $sweep || code=$?
+[ "$code" -eq 1 ] || fail "exit code $code of a sweep stopped by a signal: $(cat err.txt)"
+contains err.txt "the same command continues"
+[ ! -s stopped/results.jsonl ] || fail "a stopped run counts as a result"
+ls stopped/*/checkpoints/step-* >/dev/null || fail "the stopped runs did not save"
+
+# One evaluation is no curve; a label on an axis of numbers is a level; the damaged results have a remedy.
+"$normball" sweep --base tiny.toml --name short --set run.eval_every=0 --metric val_loss \
+  --axis "key = 'optimizer.rho', values = [{ label = 'no clip', set = ['optimizer.method=unconstrained_scion'] }, 0.1, 1, 10]" \
+  >out.txt 2>err.txt
+[ ! -e runs/short/curves.svg ] || fail "a curve of one evaluation"
+contains runs/short/over-rho.svg "no clip"
+echo '{"cell":' >>runs/short/results.jsonl
+code=0
+"$normball" sweep --base tiny.toml --name short --seeds 0 1 >out.txt 2>err.txt || code=$?
+[ "$code" -eq 1 ] || fail "exit code $code with damaged results"
+contains err.txt "remove the line"
+code=0
+"$normball" report runs/short >out.txt 2>err.txt || code=$?
+[ "$code" -ne 0 ] || fail "report on a sweep's directory"
+contains err.txt "is the directory of a sweep"
+
 # A run whose directory was deleted is run again.
 rm -r runs/lr/*_lr-0.05_seed-3
 "$normball" sweep lr.toml >out.txt 2>err.txt
@@ -118,9 +149,14 @@ wrong() { # CODE TEXT ARGUMENTS...
 }
 wrong 2 "name a sweep file"
 wrong 2 "not both" lr.toml --base tiny.toml
-wrong 1 "unknown metric" lr.toml --metric foo --dry-run
-wrong 1 "unknown summary" lr.toml --metric "loss median" --dry-run
-wrong 2 "use --seeds" lr.toml --set run.seed=4
+wrong 2 "unknown metric" lr.toml --metric foo --dry-run
+wrong 2 "unknown summary" lr.toml --metric "loss median" --dry-run
+wrong 2 "is for images; model.kind gpt has" lr.toml --metric val_accuracy --dry-run
+wrong 2 "or --seeds" lr.toml --set run.seed=4
+wrong 2 "run.name is set by the sweep" --base tiny.toml --axis run.name=a,b
+wrong 2 "run.resume is set by the sweep" --base tiny.toml --axis run.resume=a,b
+wrong 1 "give values a label" --base tiny.toml --axis "data.path=text.txt,$(printf 'x%.0s' $(seq 250))"
+wrong 1 "is the directory of a run" lr.toml --into runs/alone
 wrong 2 "excludes" lr.toml --dry-run --report
 wrong 2 "nothing to change" --base tiny.toml
 wrong 2 "--axis" --base tiny.toml --axis optimizer.lr

@@ -7,7 +7,18 @@
 namespace normball::trainer::config {
 
 TableReader::TableReader(toml::table table, std::string where, std::string file)
-    : table_(std::move(table)), where_(std::move(where)), file_(std::move(file)) {}
+    : owner_(std::make_shared<const toml::table>(std::move(table))),
+      table_(owner_.get()),
+      where_(std::move(where)),
+      file_(std::move(file)) {}
+
+TableReader::TableReader(std::shared_ptr<const toml::table> owner, const toml::table& table,
+                         std::string where, std::string file)
+    : owner_(std::move(owner)), table_(&table), where_(std::move(where)), file_(std::move(file)) {}
+
+TableReader TableReader::inner(const toml::table& table) const {
+  return {owner_, table, place(table), file_};
+}
 
 std::string TableReader::place(const toml::node& node) const {
   return at_line(file_, node.source());
@@ -15,8 +26,8 @@ std::string TableReader::place(const toml::node& node) const {
 
 const toml::node* TableReader::take(std::string_view key) {
   known_.push_back(key);
-  const auto found = table_.find(key);
-  if (found == table_.end()) return nullptr;
+  const auto found = table_->find(key);
+  if (found == table_->end()) return nullptr;
   taken_.emplace(key);
   return &found->second;
 }
@@ -115,8 +126,7 @@ std::vector<TableReader> TableReader::tables(std::string_view key) {
   std::vector<TableReader> result;
   if (array != nullptr) {
     for (const auto& element : *array) {
-      if (const auto* table = element.as_table())
-        result.emplace_back(*table, place(element), file_);
+      if (const auto* table = element.as_table()) result.push_back(inner(*table));
     }
   }
   if (array == nullptr || result.size() != array->size()) {
@@ -126,7 +136,7 @@ std::vector<TableReader> TableReader::tables(std::string_view key) {
 }
 
 void TableReader::require_all_taken() const {
-  for (const auto& [key, node] : table_) {
+  for (const auto& [key, node] : *table_) {
     if (taken_.contains(std::string(key.str()))) continue;
     wrong(at_line(file_, key.source()), unknown_name("key", key.str(), known_));
   }

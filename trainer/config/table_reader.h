@@ -4,6 +4,7 @@
 #include <toml++/toml.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,6 +18,8 @@ class TableReader {
  public:
   // `where` is the table's place, `file` that of its lines.
   TableReader(toml::table table, std::string where, std::string file);
+  // Of a table inside this one. (A copy of it would not know its lines.)
+  TableReader inner(const toml::table& table) const;
 
   const std::string& where() const { return where_; }
   const std::string& file() const { return file_; }
@@ -44,7 +47,11 @@ class TableReader {
   void require_all_taken() const;
 
  private:
-  toml::table table_;
+  TableReader(std::shared_ptr<const toml::table> owner, const toml::table& table, std::string where,
+              std::string file);
+
+  std::shared_ptr<const toml::table> owner_;  // of the whole
+  const toml::table* table_;
   std::string where_, file_;
   std::vector<std::string_view> known_;
   std::set<std::string, std::less<>> taken_;

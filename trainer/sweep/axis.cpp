@@ -24,9 +24,39 @@ std::string short_name(std::string_view key) {
 std::string setting_text(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto number = node.value_exact<double>()) return number_text(*number);
+  if (const auto* array = node.as_array()) {
+    std::string list;
+    for (const auto& element : *array) {
+      list.append(list.empty() ? "[" : ", ");
+      const char* quote = element.is_string() ? "\"" : "";
+      list.append(quote).append(setting_text(element)).append(quote);
+    }
+    return list.empty() ? "[]" : list.append("]");
+  }
   std::ostringstream text;
   text << toml::node_view<const toml::node>(node);
   return text.str();
+}
+
+// Up to the next comma that is in no brackets and no quotes.
+std::string_view first_value(std::string_view text) {
+  int depth = 0;
+  char quote = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '[' || c == '(') {
+      ++depth;
+    } else if (c == ']' || c == ')') {
+      --depth;
+    } else if (c == ',' && depth <= 0) {
+      return text.substr(0, i);
+    }
+  }
+  return text;
 }
 
 AxisValue labelled_value(TableReader reader) {
@@ -137,7 +167,7 @@ Axis read_axis(TableReader& reader) {
     for (const auto& element : *array) {
       const std::string place = reader.place(element);
       if (const auto* inner = element.as_table()) {
-        values.push_back(labelled_value(TableReader(*inner, place, reader.file())));
+        values.push_back(labelled_value(reader.inner(*inner)));
       } else {
         values.push_back(key ? single_value(*key, element) : zipped_value(keys, element, place));
       }
@@ -165,8 +195,7 @@ Axis parse_axis(std::string_view text) {
     Axis axis{.name = short_name(head), .values = {}};
     std::string_view rest = text.substr(equals + 1);
     while (true) {
-      const auto comma = rest.find(',');
-      const std::string value(rest.substr(0, comma));
+      const std::string value(first_value(rest));
       if (value.empty()) wrong(where, "a value is empty; separate them by one comma each");
       std::optional<double> number;
       try {
@@ -176,8 +205,8 @@ Axis parse_axis(std::string_view text) {
       }
       axis.values.push_back(
           {.label = value, .settings = {std::string(head) + "=" + value}, .number = number});
-      if (comma == std::string_view::npos) break;
-      rest.remove_prefix(comma + 1);
+      if (value.size() == rest.size()) break;
+      rest.remove_prefix(value.size() + 1);
     }
     axis.logarithmic = is_logarithmic(axis.values);
     return axis;

@@ -98,29 +98,45 @@ std::vector<size_t> ranking(const Summary& summary) {
   return order;
 }
 
-// One axis of numbers: the metric over it.
+plot::BandChart::Point over(double x, const Estimate& estimate) {
+  if (estimate.count < 2) return {x, estimate.value, estimate.value, estimate.value};
+  return {x, estimate.value, estimate.low, estimate.high};
+}
+
+// One axis of numbers: the metric over it. A value that is no number ("no clip") is a level line,
+// and what has no metric is named.
 std::vector<Picture> over_axis(const Plan& plan, const Summary& summary) {
   const Axis& axis = plan.axes[0];
   plot::BandChart::Series series{.name = "", .points = {}};
+  std::vector<std::pair<std::string, Estimate>> levels;
+  std::string missing;
   for (const auto& point : summary.points) {
     const auto& value = axis.values[point.at[0]];
     const auto estimate = point.estimate();
-    if (!value.number || !estimate || !point.whole()) continue;
-    const double x = axis.logarithmic ? std::log10(*value.number) : *value.number;
-    const bool spread = estimate->count > 1;
-    series.points.push_back({x, estimate->value, spread ? estimate->low : estimate->value,
-                             spread ? estimate->high : estimate->value});
+    if (!estimate || !point.whole()) {
+      missing +=
+          (missing.empty() ? "; not drawn: " : ", ") + value.label + " (" + state_text(point) + ")";
+    } else if (value.number) {
+      series.points.push_back(over(*value.number, *estimate));
+    } else {
+      levels.emplace_back(value.label, *estimate);
+    }
   }
   if (series.points.size() < 2) return {};
   std::ranges::sort(series.points, {}, &plot::BandChart::Point::x);
-  return {{"over-" + axis.name + ".svg",
-           plot::to_svg(plot::BandChart{
-               .title = summary.metric.text() + " over " + axis.name,
-               .subtitle = seeds_text(plan) +
-                           (plan.seeds.size() > 1 ? ", band: 95 % interval of the mean" : ""),
-               .x_label = (axis.logarithmic ? "log10 of " : "") + axis.name,
-               .y_label = summary.metric.text(),
-               .series = {series}})}};
+  const double left = series.points.front().x, right = series.points.back().x;
+  plot::BandChart chart{
+      .title = summary.metric.text() + " over " + axis.name,
+      .subtitle = seeds_text(plan) +
+                  (plan.seeds.size() > 1 ? ", band: 95 % interval of the mean" : "") + missing,
+      .x_label = axis.name,
+      .y_label = summary.metric.text(),
+      .series = {series},
+      .x_logarithmic = axis.logarithmic};
+  for (const auto& [label, estimate] : levels) {
+    chart.series.push_back({label, {over(left, estimate), over(right, estimate)}});
+  }
+  return {{"over-" + axis.name + ".svg", plot::to_svg(chart)}};
 }
 
 // The curve of a point: mean, least and largest over its seeds at each step that all of them have.
@@ -167,7 +183,7 @@ std::vector<Picture> over_steps(const Plan& plan, const Summary& summary, const 
       low = std::min(low, place.low);
       high = std::max(high, place.high);
     }
-    if (!points.empty()) {
+    if (points.size() > 1) {  // one evaluation is no curve
       chart.series.push_back({label_of(plan, point), std::move(points), summary.best == index});
     }
   }

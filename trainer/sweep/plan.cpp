@@ -16,13 +16,16 @@ using config::wrong;
 
 constexpr std::uintmax_t max_file = 1 << 20;
 
-// What a directory may be called without trouble in a shell.
+// What a directory may be called without trouble in a shell. All between two values of a list
+// becomes one '-'.
 std::string file_name(std::string_view label) {
   std::string name;
+  bool gap = false;
   for (const char c : label) {
     const bool plain =
         std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '+';
-    name += plain ? c : '-';
+    if (plain || !gap) name += plain ? c : '-';
+    gap = !plain;
   }
   return name;
 }

@@ -124,7 +124,8 @@ Result parse_result(std::string_view line, std::string_view where) {
     }
     return result;
   } catch (const Json::exception& error) {
-    throw_invalid(where, "is not a result of a sweep: ", error.what());
+    throw_invalid(where, "is not a result of a sweep: ", error.what(),
+                  "; remove the line, and the same command reads its run again");
   }
 }
 

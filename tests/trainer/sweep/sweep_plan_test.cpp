@@ -118,12 +118,25 @@ TEST_F(PlanFile, ErrorsNameTheLineAndTheRemedy) {
   EXPECT_NE(error_of(axis + "log = [0.1, 1]\npoints = 3\nseed = 1\n").find("for draws"),
             std::string::npos);
   EXPECT_NE(error_of(axis + "values = [{ label = \"x\" }]\n").find("set = ["), std::string::npos);
+  EXPECT_NE(error_of(axis + "values = [1, { label = \"x\" }]\n").find("mine.toml:4"),
+            std::string::npos);
+  EXPECT_NE(error_of(axis + "log = [1]\npoints = 3\n").find("mine.toml:4"), std::string::npos);
+  EXPECT_NE(error_of(axis + "vlaues = [1]\n").find("mine.toml:4"), std::string::npos);
   EXPECT_NE(error_of(base + "[[axis]]\nvalues = [1]\n").find("key = "), std::string::npos);
   EXPECT_NE(error_of(base + "[axis]\nkey = \"optimizer.lr\"\n").find("[[axis]]"),
             std::string::npos);
   EXPECT_NE(error_of(base + "[[axis]]\nkeys = [\"a.b\", \"c.d\"]\nvalues = [[1, 2], 3]\n")
                 .find("a list of 2"),
             std::string::npos);
+}
+
+TEST_F(PlanFile, ListsAreReadAsTheyAreTyped) {
+  const auto plan = read(
+      "base = \"demo-unconstrained-scion\"\n[[axis]]\nkey = \"optimizer.betas\"\n"
+      "values = [[0.9, 0.95], [], [\"a\"]]\n");
+  EXPECT_EQ(labels(plan.axes[0]), (Texts{"[0.9, 0.95]", "[]", "[\"a\"]"}));
+  EXPECT_EQ(plan.axes[0].values[0].settings, (Texts{"optimizer.betas=[0.9, 0.95]"}));
+  EXPECT_EQ(cells_of(plan)[0].name, "betas--0.9-0.95-_seed-0");
 }
 
 TEST_F(PlanFile, TheSamePlaceTwiceIsRefused) {
@@ -139,6 +152,10 @@ TEST(AxisOfTheCommandLine, ShortAndLong) {
   EXPECT_EQ(axis.values[1].settings, (Texts{"optimizer.lr=1e-3"}));
   EXPECT_EQ(axis.values[1].number, 1e-3);
   EXPECT_EQ(labels(parse_axis("optimizer.method=scion,adam")), (Texts{"scion", "adam"}));
+  EXPECT_EQ(labels(parse_axis("optimizer.betas=[0.9,0.95],[0.8,0.9]")),
+            (Texts{"[0.9,0.95]", "[0.8,0.9]"}));
+  EXPECT_EQ(labels(parse_axis("norm.hidden=spectral(solver=damped(damping=0.1)),\"a,b\",sign")),
+            (Texts{"spectral(solver=damped(damping=0.1))", "\"a,b\"", "sign"}));
   const auto spaced = parse_axis("key = 'optimizer.lr', linear = [0.0, 1.0], points = 5");
   EXPECT_EQ(labels(spaced), (Texts{"0", "0.25", "0.5", "0.75", "1"}));
   for (const char* wrong :
