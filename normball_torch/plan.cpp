@@ -156,6 +156,20 @@ void NormBall::Plan::abandon() {
   for (const auto& part : parts) part->abandon();
 }
 
+// Which layer is the head is a guess about all layers. One that has been stepped as the head stays
+// it, whoever joins.
+void NormBall::Plan::keep_heads(std::vector<ParameterInfo>& infos,
+                                const std::vector<Entry>& of) const {
+  for (size_t i = 0; i < of.size(); ++i) {
+    if (infos[i].kind != Kind::Unknown && infos[i].kind != Kind::Linear) continue;
+    for (size_t k = 0; k < entries.size(); ++k) {
+      if (entries[k].tensor.is_same(of[i].tensor) && routing.routes[k].kind == Kind::Output) {
+        infos[i].kind = Kind::Output;
+      }
+    }
+  }
+}
+
 bool NormBall::is_current() const {
   if (plan_->options.size() != param_groups_.size() + 1 ||
       !plan_->options.back().same_but_lr(whole())) {
@@ -220,6 +234,7 @@ std::unique_ptr<NormBall::Plan> NormBall::make_routes() {
   for (const auto& alias : aliases_) {
     add(alias.tensor, alias.group, in_group(alias.group, alias.name), alias.kind);
   }
+  if (plan_ && steps_ > 0) plan_->keep_heads(listing.infos, next->entries);
   next->routing = route(listing.infos, routing_options(whole(), next->method));
   for (size_t i = 0; i < next->entries.size(); ++i) {
     lr_of(*next, next->entries[i].group, next->routing.routes[i]);

@@ -57,6 +57,8 @@ struct NormBall::Plan {
   // it sees to that itself.
   void require_apart();
   void abandon();
+  // Marks what is the output head here, for a plan with further parameters.
+  void keep_heads(std::vector<ParameterInfo>& infos, const std::vector<Entry>& of) const;
 
   // f(member) for every parameter that takes part.
   template <class F>

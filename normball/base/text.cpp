@@ -83,11 +83,13 @@ TextCall TextCall::parse(std::string_view where, std::string_view text) {
 }
 
 bool TextCall::take_flag(std::string_view flag) {
+  asked.emplace_back(flag);
   return std::erase_if(arguments,
                        [&](const Argument& a) { return a.key.empty() && a.value == flag; }) > 0;
 }
 
 std::string TextCall::take(std::string_view key, std::string_view fallback) {
+  asked.push_back(std::string(key) + "=...");
   const auto found = std::ranges::find(arguments, key, &Argument::key);
   if (found == arguments.end()) return std::string(fallback);
   std::string value = std::move(found->value);
@@ -109,7 +111,9 @@ double TextCall::take_number(std::string_view key) {
 void TextCall::require_all_taken() const {
   if (arguments.empty()) return;
   const auto& [key, value] = arguments.front();
-  throw_invalid(where, "'", name, "' does not take '", key, key.empty() ? "" : "=", value, "'");
+  const std::vector<std::string_view> names(asked.begin(), asked.end());
+  throw_invalid(where, "'", name, "' does not take '", key, key.empty() ? "" : "=", value, "'; ",
+                names.empty() ? "it takes nothing" : "it takes " + list_of(names));
 }
 
 double parse_number(std::string_view where, std::string_view what, std::string_view text) {

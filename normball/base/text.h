@@ -22,7 +22,10 @@ struct TextCall {
 
   static TextCall parse(std::string_view where, std::string_view text);
 
-  // Takes the argument out; each reader takes what it knows and then calls require_all_taken().
+  std::vector<std::string> asked = {};  // what readers have looked for: "transposed", "rho=..."
+
+  // Takes the argument out; each reader takes what it knows and then calls require_all_taken(),
+  // whose error names all that was asked for.
   bool take_flag(std::string_view flag);
   std::string take(std::string_view key, std::string_view fallback);
   double take_number(std::string_view key, double fallback);

@@ -20,7 +20,10 @@ MatrixView<const double> in_double(ConstMatrixView<float> x, Workspace& workspac
 }  // namespace
 
 void NormOracle::lmo(ConstMatrixView<float> d, MatrixView<float> out) const {
-  Workspace workspace;
+  static thread_local Workspace workspace;  // so that later calls allocate nothing
+  const auto bytes = sizeof(double) * static_cast<size_t>(d.rows * d.cols);
+  workspace.reserve(2 * Workspace::rounded(bytes));
+  const Workspace::Frame frame(workspace);
   const auto result = workspace.matrix<double>(d.rows, d.cols);
   lmo(in_double(d, workspace), result);
   for (Index i = 0; i < d.rows; ++i) {

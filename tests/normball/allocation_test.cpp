@@ -77,6 +77,32 @@ TEST(Allocation, NoneAfterTheFirstStepForEveryMethodAndSolver) {
   }
 }
 
+TEST(Allocation, NoneByANormThatIsGivenInDoubleOnly) {
+  class Frobenius final : public NormOracle {
+   public:
+    using NormOracle::lmo;
+    void lmo(ConstMatrixView<double> d, MatrixView<double> out) const override {
+      double length = 0;
+      for (Index i = 0; i < d.rows; ++i) {
+        for (Index j = 0; j < d.cols; ++j) length += d(i, j) * d(i, j);
+      }
+      length = std::sqrt(length);
+      for (Index i = 0; i < d.rows; ++i) {
+        for (Index j = 0; j < d.cols; ++j) out(i, j) = length > 0 ? -d(i, j) / length : 0;
+      }
+    }
+  };
+  const Norm norm = Custom{std::make_shared<Frobenius>()};
+  Model<float> net({{.name = "a", .shape = {.rows = 30, .cols = 20}, .norm = norm},
+                    {.name = "b", .shape = {.rows = 7, .cols = 5}, .norm = norm}});
+  Optimizer<float> optimizer(unconstrained_clipped_scion(0.1, 0.5, 10), net.layers, {.threads = 1});
+  optimizer.step(net.parameters());
+  const auto parameters = net.parameters();
+  const long before = allocations;
+  optimizer.step(parameters);
+  EXPECT_EQ(allocations, before);
+}
+
 // The paths of the exact solver that Gaussian matrices do not take.
 template <class T>
 void expect_no_allocation_in_polar(const Matrix<double>& x) {

@@ -364,6 +364,15 @@ TEST(NormText, HasOneScaling) {
                  {"[parse_norm]", "'input'", "'onehot'", "choose one"});
 }
 
+TEST(NormText, AnUnknownOptionIsAnsweredWithThoseThereAre) {
+  expect_invalid([] { parse_norm("spectral(foo)"); },
+                 {"[parse_norm]", "does not take 'foo'", "transposed", "input", "solver=..."});
+  expect_invalid([] { parse_norm("sign(units=1)"); }, {"'units=1'", "unit", "transposed"});
+  expect_invalid([] { parse_norm("rms(x)"); }, {"'x'", "it takes nothing"});
+  expect_invalid([] { parse_step_rule("clipped(rho=3, beta=2)"); },
+                 {"'beta=2'", "it takes rho=..."});
+}
+
 TEST(OwnNorm, WithTheWrongSignIsRefused) {
   const Norm norm = Custom{std::make_shared<Maximizer>()};
   Random random(3);

@@ -706,9 +706,12 @@ TEST(OptimizerErrors, NameMemoryThatIsShared) {
                           std::vector<double>& gradient, std::vector<double>& m,
                           const std::vector<std::string>& parts) {
     Optimizer<double> optimizer(unconstrained_scion(0.1, 0.5), layers, execution);
-    const std::vector<Parameter<double>> parameters = {
-        {.weight = view(a), .gradient = view(g), .momentum = view(d)},
-        {.weight = view(w), .gradient = view(gradient), .momentum = view(m)}};
+    std::vector<Parameter<double>> parameters = {{.weight = view(a), .gradient = view(g)},
+                                                 {.weight = view(w), .gradient = view(gradient)}};
+    if (execution.external_momentum) {
+      parameters[0].momentum = view(d);
+      parameters[1].momentum = view(m);
+    }
     if (parts.empty()) {
       EXPECT_NO_THROW(optimizer.step(parameters));
     } else {
@@ -729,6 +732,19 @@ TEST(OptimizerErrors, NameMemoryThatIsShared) {
   }
   expect(external, b, d, e, {"momentum of 'a'", "gradient of 'b'", "reads the other"});
   expect({.overwrite_gradients = true}, b, a, e, {"weight of 'a'", "gradient of 'b'"});
+}
+
+TEST(OptimizerErrors, NameAMomentumThatNothingWouldUse) {
+  std::vector<double> w(6, 1.0), g(6, 1.0), d(6);
+  const auto view = [](std::vector<double>& x) { return MatrixView<double>(x.data(), 2, 3); };
+  const std::vector<Parameter<double>> parameters = {
+      {.weight = view(w), .gradient = view(g), .momentum = view(d)}};
+  for (const Execution& execution : {Execution{}, Execution{.light = true}}) {
+    Optimizer<double> optimizer(unconstrained_scion(0.1, 0.5),
+                                {{.name = "a", .shape = {.rows = 2, .cols = 3}}}, execution);
+    expect_invalid([&] { optimizer.step(parameters); },
+                   {"[Optimizer::step]", "'a'", "external_momentum"});
+  }
 }
 
 // A gradient that is only read, beside one that the step writes to.

@@ -337,6 +337,28 @@ TEST(Groups, MayJoinLater) {
   EXPECT_EQ(optimizer.param_groups()[1].options().get_lr(), 0.02);
 }
 
+TEST(Groups, ThatJoinLaterDoNotChangeWhatWasGuessed) {
+  for (const bool stepped : {false, true}) {
+    torch::nn::Sequential body(torch::nn::Linear(6, 8), torch::nn::ReLU(), torch::nn::Linear(8, 4));
+    torch::nn::Linear more(4, 5);
+    ClippedScion optimizer(*body, options());
+    const auto norm_of = [&](const std::string& name) -> std::string {
+      for (const auto& route : optimizer.routing().routes) {
+        if (route.name == name) return normball::to_string(route.norm);
+      }
+      return "no such parameter";
+    };
+    ASSERT_EQ(norm_of("2.weight"), "sign");
+    if (stepped) {
+      body->forward(torch::ones({3, 6})).sum().backward();
+      optimizer.step();
+    }
+    optimizer.add_param_group(normball::optim::group_of(*more, NormBallOptions(), "more"));
+    EXPECT_EQ(norm_of("2.weight"), stepped ? "sign" : "spectral");
+    EXPECT_EQ(norm_of("more.weight"), stepped ? "spectral" : "sign");
+  }
+}
+
 TEST(Groups, ChangedOptionsAreSeen) {
   Tensor w = parameter({4, 3}, 1);
   ClippedScion optimizer(std::vector<Tensor>{w}, options());

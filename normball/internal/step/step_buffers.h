@@ -42,6 +42,7 @@ class StepBuffers {
   bool overwrites() const { return stored_ && direction_in_gradient_; }
   bool writes_gradient() const { return light_ || overwrites(); }
   bool writes_momentum() const { return external_ && !elsewhere_; }
+  bool takes_momentum() const { return external_; }
   bool owns_average() const { return !light_ && !external_ && !elsewhere_; }
 
   // Rows of the average as the step will leave it: in scratch memory, unless it is in place.

@@ -75,6 +75,11 @@ void require_parameters(std::string_view where, std::vector<LayerStep<T>>& layer
     if (layers[l].buffers().writes_momentum()) {
       require_shape(where, layers[l], "momentum", momentum);
     }
+    if (momentum.data != nullptr && !layers[l].buffers().takes_momentum()) {
+      throw_invalid(where, "'", layers[l].name(),
+                    "' comes with a momentum, but the optimizer keeps ",
+                    "its own: construct it with Execution::external_momentum, or leave it out");
+    }
     if (!allowed(lr_factor * lr, constrained)) {
       throw_invalid(where, "lr times the lr factor of '", layers[l].name(),
                     "' must be finite, not negative", allowed_text(constrained), ", got ",
