@@ -55,6 +55,11 @@ class Engine {
     return {report_->pairing, report_->direction_norm};
   }
 
+  // What the processes of a step compare.
+  void set_step(std::int64_t step) {
+    if (optimizer_.steps_taken() != step) optimizer_.set_steps_taken(step);
+  }
+
   // Another alpha or rho of the same method.
   void set_method(const Method& method) {
     optimizer_.set_alpha(method.alpha);
@@ -115,6 +120,7 @@ void bind_type(py::module_& module, const char* name) {
            py::arg("overwrite_gradients") = false, py::arg("weight_norms") = false,
            py::arg("undoable") = false, py::arg("peers") = py::none())
       .def("prepare", &Engine<T>::prepare, py::arg("lr"), py::arg("tensors"))
+      .def("set_step", &Engine<T>::set_step, py::arg("step"))
       .def("set_method", &Engine<T>::set_method, py::arg("method"))
       .def("apply", &Engine<T>::apply, py::arg("eta"))
       .def("require_step", &Engine<T>::require_step, py::arg("eta"))
