@@ -1,0 +1,34 @@
+"""Optimizers with process_group, on two and four real ranks: replicated parameters."""
+import inspect
+
+import on_ranks
+import pytest
+import ranks_checks
+import torch.distributed as dist
+
+pytestmark = pytest.mark.skipif(not dist.is_available(), reason="torch without distributed")
+
+ON_FOUR = ["bits_with_options", "each_momentum_has_one_owner", "the_global_batch", "states_of_other_numbers_of_ranks",
+           "parameters_that_come_and_go", "bad_gradients_in_one_rank"]
+ON_TWO = ["bits_of_all_methods", "parameters_that_come_and_go", "closures_and_steps_without_gradients",
+          "bad_gradients_in_one_rank", "other_errors_in_one_rank", "other_models_and_settings", "refusals"]
+_results = {}
+
+
+def result(size, name):
+    """All checks of a number of ranks run in the same processes, which take longest to start."""
+    if size not in _results:
+        _results[size] = on_ranks.run(size, "ranks_checks", {2: ON_TWO, 4: ON_FOUR}[size])
+    return _results[size][name]
+
+
+@pytest.mark.parametrize("size, name", [(2, name) for name in ON_TWO] + [(4, name) for name in ON_FOUR])
+def test_on_ranks(size, name):
+    error = result(size, name)
+    assert error is None, error
+
+
+def test_every_check_runs():
+    helpers = {"rank", "groups_of", "network", "set_gradients", "same", "both", "nothing_moves"}
+    found = {name for name, each in inspect.getmembers(ranks_checks, inspect.isfunction) if each.__module__ == "ranks_checks"}
+    assert found - helpers == set(ON_TWO) | set(ON_FOUR)
