@@ -10,7 +10,7 @@ from typing import Any, List, MutableMapping, Optional, Sequence, Tuple
 
 import torch
 
-from . import _core
+from . import _core, _shards
 from ._native import Entry, LayerRow
 
 
@@ -205,7 +205,7 @@ def resolve_block(entry: Entry, block: _core.Block) -> Tuple[str, float, str, Op
 
 def measured(entry: Entry, needed: bool = True) -> Tuple[torch.Tensor, List[Tuple[str, torch.Tensor, float]]]:
     """The parameter, or a dense copy of it, and its matrices in that memory with their names and ||W|| / r."""
-    weight = entry.parameter.detach().to(compute_dtype(entry.parameter)).contiguous()
+    weight = _shards.whole(entry.parameter.detach()).to(compute_dtype(entry.parameter)).contiguous()
     matrices = []
     for block in entry.route.blocks:
         size = (block.shape.rows, block.shape.cols)

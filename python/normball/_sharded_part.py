@@ -202,7 +202,7 @@ class ShardedPart:
 
     def _weight_sizes(self) -> Dict[int, float]:
         """||W|| / r of all matrices."""
-        every = range(len(self._blocks))
+        every = [i for i, block in enumerate(self._blocks) if 0 not in (block.block.shape.rows, block.block.shape.cols)]
         norms = self._norms(every, {i: self._blocks[i].of(_shards.local(self.entries[self._blocks[i].entry].parameter),
                                                          self._ranks.rank) for i in every})
         return {i: norm / (self._blocks[i].scale * self.entries[self._blocks[i].entry].route.radius) for i, norm in norms.items()}

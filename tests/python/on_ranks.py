@@ -55,7 +55,8 @@ def run(size, module, names):
             break
         told.setdefault(name, {})[rank] = error
         if error is not None:
-            results[name] = f"in rank {rank}:\n{error}"
+            before = results[name] if results[name] != "did not run" else ""
+            results[name] = f"{before}in rank {rank}:\n{error}\n"
         elif len(told[name]) == size and not any(told[name].values()):
             results[name] = None
         if error is not None and len(told[name]) == size:
