@@ -58,15 +58,16 @@ class Ranks:
         remedy = "such as torch.distributed.group.WORLD after init_process_group()"
         if not (dist.is_available() and dist.is_initialized()):
             raise ValueError(f"[{where}] process_group needs torch.distributed: call init_process_group() first")
+        outside = dist.distributed_c10d.GroupMember.NON_GROUP_MEMBER  # an object, and -100 since torch 2.0
+        if group is outside or isinstance(group, int) and group == outside:
+            raise ValueError(f"[{where}] this process, rank {dist.get_rank()}, is not in the process_group: only its members may "
+                             f"have an optimizer with it")
         if isinstance(group, (bool, str, int)):
             raise ValueError(f"[{where}] process_group must be a process group, {remedy}, got {group!r}")
         try:
             self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         except (AttributeError, RuntimeError, TypeError, ValueError):
             raise ValueError(f"[{where}] process_group must be a process group, {remedy}, got {group!r}") from None
-        if self.rank < 0:
-            raise ValueError(f"[{where}] this process, rank {dist.get_rank()}, is not in the process_group: only its members may "
-                             f"have an optimizer with it")
         if not _serves_cpus(group):
             raise ValueError(f"[{where}] the process_group's backend, {dist.get_backend(group)}, sends no CPU tensors: use gloo")
         self.group = group
@@ -186,21 +187,21 @@ class Ranks:
     def _explain(self, error: str) -> str:
         """Who ended, and why, as far as the store tells."""
         at = f", while rank {self.rank} was at {self._activity} ({error.strip().splitlines()[0] if error.strip() else 'no text'})"
+        silent: Optional[List[int]] = None
         try:
             store = self._store()
             store.add(self._key(f"lost/{self.rank}"), 1)
             end = time.monotonic() + _PATIENCE
-            while True:
+            while silent is None or silent and time.monotonic() < end:
                 for offset in (0, -1):
                     if store.add(self._key("told", offset), 0) > 0:
                         return store.get(self._key("failure", offset)).decode()
                 silent = [rank for rank in range(self.size)
                           if all(store.add(self._key(f"lost/{rank}", offset), 0) == 0 for offset in (0, 1, -1))]
-                if not silent or time.monotonic() > end:
-                    break
                 time.sleep(0.02)
-        except Exception:
-            return f"rank {self.global_ranks.index(0) if 0 in self.global_ranks else 0}, where all meet, ended or does not answer{at}"
+        except Exception:  # the store is gone, perhaps with a rank that was less patient
+            if silent is None:
+                return f"the process where all meet (rank 0, or its launcher) ended or does not answer{at}"
         if not silent:
             return f"a connection was lost{at}"
         return f"{', '.join(f'rank {rank}' for rank in silent)} ended or does not answer{at}"

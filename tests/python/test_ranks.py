@@ -1,5 +1,8 @@
 """Optimizers with process_group, on two and four real ranks: replicated parameters."""
 import inspect
+import pathlib
+import subprocess
+import sys
 
 import on_ranks
 import pytest
@@ -32,3 +35,23 @@ def test_every_check_runs():
     helpers = {"rank", "groups_of", "network", "set_gradients", "same", "both", "nothing_moves"}
     found = {name for name, each in inspect.getmembers(ranks_checks, inspect.isfunction) if each.__module__ == "ranks_checks"}
     assert found - helpers == set(ON_TWO) | set(ON_FOUR)
+
+
+@pytest.mark.parametrize("how, text", [("killed", "rank 2 ended or does not answer, while rank "),
+                                       ("stopped", "rank 2 ended or does not answer, while rank "),
+                                       ("interrupted", "rank 2: Interrupt: the user is tired")])
+def test_a_lost_rank_is_named_by_all_others(how, text):
+    """Killed, silent beyond the group's timeout of 5 s, or gone in the middle of a step."""
+    port = on_ranks.free_port()
+    command = [sys.executable, str(pathlib.Path(__file__).with_name("lost_rank.py")), str(port)]
+    ranks = [subprocess.Popen([*command, str(rank), "3", how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+             for rank in range(3)]
+    try:
+        told = [each.communicate(timeout=60) for each in ranks[:2]]
+    finally:
+        for each in ranks:
+            each.kill()
+            each.communicate()
+    for out, err in told:
+        assert out.startswith("3 steps") and f"[ClippedScion] {text}" in out, (out, err)
+        assert float(out.split(",")[1].split()[0]) < 15
