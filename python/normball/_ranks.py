@@ -180,28 +180,37 @@ class Ranks:
             store = self._store()
             if store.add(self._key("failures"), 1) == 1:
                 store.set(self._key("failure"), f"rank {self.rank}: {reason}"[:2000])
-                store.add(self._key("told"), 1)
+                store.add(self._key("told"), self.rank + 1)
         except Exception:  # the store is gone, and with it those who would read
             pass
 
     def _explain(self, error: str) -> str:
-        """Who ended, and why, as far as the store tells."""
+        """Who ended, and why, as far as the store tells. Rank 0, which may hold the store, is the last to go."""
         at = f", while rank {self.rank} was at {self._activity} ({error.strip().splitlines()[0] if error.strip() else 'no text'})"
+        last = self.global_ranks[self.rank] == 0
+        reason: Optional[str] = None
         silent: Optional[List[int]] = None
         try:
             store = self._store()
             store.add(self._key(f"lost/{self.rank}"), 1)
             end = time.monotonic() + _PATIENCE
             while silent is None or silent and time.monotonic() < end:
-                for offset in (0, -1):
-                    if store.add(self._key("told", offset), 0) > 0:
-                        return store.get(self._key("failure", offset)).decode()
                 silent = [rank for rank in range(self.size)
                           if all(store.add(self._key(f"lost/{rank}", offset), 0) == 0 for offset in (0, 1, -1))]
+                for offset in (0, -1):
+                    teller = store.add(self._key("told", offset), 0) - 1
+                    if teller >= 0:
+                        reason = store.get(self._key("failure", offset)).decode()
+                        silent = [rank for rank in silent if rank != teller]
+                        break
+                if reason is not None and not last:
+                    return reason
                 time.sleep(0.02)
         except Exception:  # the store is gone, perhaps with a rank that was less patient
             if silent is None:
                 return f"the process where all meet (rank 0, or its launcher) ended or does not answer{at}"
+        if reason is not None:
+            return reason
         if not silent:
             return f"a connection was lost{at}"
         return f"{', '.join(f'rank {rank}' for rank in silent)} ended or does not answer{at}"

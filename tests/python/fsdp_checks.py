@@ -57,7 +57,7 @@ def set_gradients(model, k):
     """The same whole gradients, of which every rank has its rows."""
     generator = torch.Generator().manual_seed(100 + k)
     for p in model.parameters():
-        gradient = torch.randn(p.shape, generator=generator, dtype=torch.float64)
+        gradient = torch.randn(p.shape, generator=generator, dtype=torch.float64).to(p.dtype)
         p.grad = distribute_tensor(gradient, p.device_mesh, p.placements) if isinstance(p, DTensor) else gradient
 
 
@@ -73,7 +73,7 @@ def sharded(mesh, make=network):
     return model
 
 
-def both(steps=4, mesh=None, make=network, **options):
+def both(steps=4, mesh=None, make=network, tolerance=1e-12, **options):
     """Steps on shards beside those of one process on the same gradients."""
     mesh = mesh or world()
     shards, alone = sharded(mesh, make), make()
@@ -85,8 +85,8 @@ def both(steps=4, mesh=None, make=network, **options):
         set_gradients(alone, k)
         a.step()
         b.step()
-        assert abs(a.report.s - b.report.s) <= 1e-12 * abs(b.report.s) and a.report.clipped == b.report.clipped
-    close(shards, alone)
+        assert abs(a.report.s - b.report.s) <= tolerance * abs(b.report.s) and a.report.clipped == b.report.clipped
+    close(shards, alone, tolerance)
     return a, b, shards, alone
 
 
@@ -100,6 +100,7 @@ def methods_and_norms():
     for solver in ("damped", "svd", "muon"):
         both(2, solver=solver)
     both(2, maximize=True, layer_reports=True)
+    both(2, make=lambda: network().float(), tolerance=1e-5)
 
 
 def numbers_of_ranks():
@@ -135,7 +136,7 @@ def the_global_batch():
         close(model, alone)
 
 
-def float32_and_mixed_ownership():
+def shards_beside_replicated():
     """Modules of their own are sharded, the rest is replicated: one s."""
     def made():
         torch.manual_seed(3)
@@ -341,3 +342,53 @@ def checkpoints_of_torch():
         optimizer.step()
     for other in runs:
         assert all(torch.equal(whole(p), whole(q)) for p, q in zip(model.parameters(), other.parameters()))
+
+
+def grad_scaler():
+    """Scaled losses, one of which overflows in one rank's rows: all ranks skip that step, as one process does."""
+    mesh = world()
+    model, alone = sharded(mesh), network()
+    a = ClippedScion(model, **OPTIONS, rules=RULES, process_group=mesh.get_group())
+    b = ClippedScion(alone, **OPTIONS, rules=RULES)
+    scalers = [torch.amp.GradScaler("cpu", init_scale=4.0) for _ in range(2)]
+    for k in range(4):
+        for optimizer, own, scaler in ((a, model, scalers[0]), (b, alone, scalers[1])):
+            scaler.scale(torch.zeros(1))  # as in a loop
+            set_gradients(own, k)
+            for p in own.parameters():
+                p.grad.mul_(scaler.get_scale())
+            if k == 2:
+                gradient = own.fused.weight.grad
+                if not isinstance(gradient, DTensor) or rank() == 0:
+                    (gradient.to_local() if isinstance(gradient, DTensor) else gradient)[0, 0] = float("inf")
+            scaler.step(optimizer)
+            scaler.update()
+    assert scalers[0].get_scale() == scalers[1].get_scale() == 2.0
+    assert a.param_groups[0]["step"] == 3
+    close(model, alone)
+
+
+def volume():
+    """Of matrices with an owner, 2 P (N-1) / N^2 elements leave a rank, where the owners have as much each."""
+    mesh, n = world(), dist.get_world_size()
+    torch.manual_seed(0)
+    model = nn.Sequential(*[nn.Linear(8 * n, 16 * n, bias=False) for _ in range(2 * n)])
+    fully_shard(model, mesh=mesh)
+    optimizer = ClippedScion(model, **OPTIONS, norm="spectral", process_group=mesh.get_group())
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    sent, original = [], dist.all_to_all_single
+
+    def counted(output, given, expected, sizes, **options):
+        sent.append(sum(size for to, size in enumerate(sizes) if to != rank()))
+        return original(output, given, expected, sizes, **options)
+
+    dist.all_to_all_single = counted
+    try:
+        optimizer.step()
+    finally:
+        dist.all_to_all_single = original
+    elements = sum(p.numel() for p in model.parameters())
+    assert sum(sent) == 2 * elements * (n - 1) // n**2
+    momenta = sum(own["momentum"].to_local().numel() for own in optimizer.state.values())
+    assert momenta == elements // n

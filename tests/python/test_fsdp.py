@@ -10,9 +10,10 @@ import torch.distributed as dist
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 pytestmark = pytest.mark.skipif(not dist.is_available() or VERSION < (2, 6), reason="fully_shard needs a newer torch")
 
-ON_FOUR = ["numbers_of_ranks", "the_global_batch", "float32_and_mixed_ownership", "states_of_other_numbers_of_ranks"]
+ON_FOUR = ["numbers_of_ranks", "the_global_batch", "shards_beside_replicated", "states_of_other_numbers_of_ranks",
+           "volume"]
 ON_TWO = ["methods_and_norms", "reports", "sharded_states", "initialization", "bad_gradients_in_one_rank",
-          "other_errors_in_one_rank", "refusals", "checkpoints_of_torch"]
+          "other_errors_in_one_rank", "refusals", "checkpoints_of_torch", "grad_scaler", "volume"]
 _results = {}
 
 

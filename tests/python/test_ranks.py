@@ -55,3 +55,12 @@ def test_a_lost_rank_is_named_by_all_others(how, text):
     for out, err in told:
         assert out.startswith("3 steps") and f"[ClippedScion] {text}" in out, (out, err)
         assert float(out.split(",")[1].split()[0]) < 15
+
+
+def test_the_example_under_torchrun():
+    """--redirects and --tee: torchrun of 1.13 does not understand its own defaults on Python 3.11."""
+    example = pathlib.Path(__file__).parents[2] / "examples" / "train_ddp.py"
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_addr", "127.0.0.1",
+               "--master_port", str(on_ranks.free_port()), "--redirects", "1", "--tee", "1", str(example)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0 and "2 ranks, 6 momenta" in run.stdout, run.stdout + run.stderr
