@@ -7,6 +7,7 @@
 
 #include "normball/routed.h"
 #include "python/bindings.h"
+#include "python/peers.h"
 
 namespace normball::python {
 namespace {
@@ -21,14 +22,15 @@ template <class T>
 class Engine {
  public:
   Engine(const Method& method, std::vector<Route> routes, int threads, bool overwrite_gradients,
-         bool weight_norms, bool undoable)
+         bool weight_norms, bool undoable, const py::object& peers)
       : routes_(std::move(routes)),
         optimizer_(method, layers_of(routes_),
                    {.threads = threads,
                     .overwrite_gradients = overwrite_gradients,
                     .undoable = undoable,
                     .external_momentum = true,
-                    .report_weight_norms = weight_norms}) {}
+                    .report_weight_norms = weight_norms},
+                   peers.is_none() ? nullptr : std::make_shared<PythonPeers<T>>(peers)) {}
 
   // (s of these layers, ‖v‖ of these layers where the rule needs it)
   std::pair<double, double> prepare(double lr, const std::vector<Tensors>& tensors) {
@@ -51,6 +53,11 @@ class Engine {
     }
     report_ = &optimizer_.prepare(parameters_);
     return {report_->pairing, report_->direction_norm};
+  }
+
+  // What the processes of a step compare.
+  void set_step(std::int64_t step) {
+    if (optimizer_.steps_taken() != step) optimizer_.set_steps_taken(step);
   }
 
   // Another alpha or rho of the same method.
@@ -108,11 +115,12 @@ class Engine {
 template <class T>
 void bind_type(py::module_& module, const char* name) {
   py::class_<Engine<T>>(module, name)
-      .def(py::init<const Method&, std::vector<Route>, int, bool, bool, bool>(), py::arg("method"),
-           py::arg("routes"), py::kw_only(), py::arg("threads") = 0,
+      .def(py::init<const Method&, std::vector<Route>, int, bool, bool, bool, const py::object&>(),
+           py::arg("method"), py::arg("routes"), py::kw_only(), py::arg("threads") = 0,
            py::arg("overwrite_gradients") = false, py::arg("weight_norms") = false,
-           py::arg("undoable") = false)
+           py::arg("undoable") = false, py::arg("peers") = py::none())
       .def("prepare", &Engine<T>::prepare, py::arg("lr"), py::arg("tensors"))
+      .def("set_step", &Engine<T>::set_step, py::arg("step"))
       .def("set_method", &Engine<T>::set_method, py::arg("method"))
       .def("apply", &Engine<T>::apply, py::arg("eta"))
       .def("require_step", &Engine<T>::require_step, py::arg("eta"))
@@ -122,9 +130,26 @@ void bind_type(py::module_& module, const char* name) {
       .def("load_bases", &Engine<T>::load_bases, py::arg("arrays"));
 }
 
+// The owner of each layer; `together`: those of a tensor have the same.
+std::vector<int> share_routes(const std::vector<Route>& routes, int processes, bool together) {
+  std::vector<size_t> tensors;
+  for (size_t i = 0; together && i < routes.size(); ++i) {
+    tensors.insert(tensors.end(), routes[i].blocks.size(), i);
+  }
+  return share_layers(layers_of(routes), processes, tensors);
+}
+
 }  // namespace
 
 void bind_engine(py::module_& module) {
+  module.def("share_layers", &share_routes, py::arg("routes"), py::arg("processes"), py::kw_only(),
+             py::arg("together") = true);
+  module.def(
+      "sending_order",
+      [](const std::vector<Route>& routes, const std::vector<int>& owners) {
+        return sending_order(layers_of(routes), owners);
+      },
+      py::arg("routes"), py::arg("owners"));
   bind_type<float>(module, "Engine32");
   bind_type<double>(module, "Engine64");
 }

@@ -114,6 +114,20 @@ void bind_type(py::module_& module) {
                       random);
       },
       py::arg("x").noconvert(), py::arg("norm"), py::arg("radius"), py::arg("seed"));
+  module.def(
+      "polar",
+      [](const Array<T>& x, const Text& solver, int threads) {
+        if (x.ndim() != 2) throw_invalid("polar", "takes a matrix, got ", x.ndim(), " dimensions");
+        const PolarSolver parsed = parse_polar_solver(solver);
+        Array<T> out({x.shape(0), x.shape(1)});
+        const ConstMatrixView<T> from(x.data(), x.shape(0), x.shape(1));
+        const MatrixView<T> to(out.mutable_data(), x.shape(0), x.shape(1));
+        const py::gil_scoped_release release;
+        Workspace workspace;
+        polar<T>(parsed, from, to, workspace, nullptr, threads);
+        return out;
+      },
+      py::arg("x").noconvert(), py::arg("solver"), py::arg("threads"));
 }
 
 const char* name_of(Geometry geometry) {

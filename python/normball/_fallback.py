@@ -10,7 +10,7 @@ from typing import Any, List, MutableMapping, Optional, Sequence, Tuple
 
 import torch
 
-from . import _core
+from . import _core, _shards
 from ._native import Entry, LayerRow
 
 
@@ -29,13 +29,13 @@ def _scaled(d: torch.Tensor, dim: Sequence[int] = (0, 1)) -> Tuple[torch.Tensor,
     return (d.double() / c).to(d.dtype), c
 
 
-def _lengths(d: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
+def lengths_of(d: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
     """Euclidean lengths along dim in double, which has room for the squares of all narrower types."""
     x, c = _scaled(d, dim) if d.dtype == torch.float64 else (d, 1.0)
     return c * torch.linalg.vector_norm(x, dim=tuple(dim), keepdim=True, dtype=torch.float64)
 
 
-def _divided(d: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+def divided(d: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """d / lengths, with 0 / 0 = 0, through double: lengths may be subnormal."""
     safe = torch.where(lengths > 0, lengths, torch.ones_like(lengths))
     return (d.double() / safe).to(d.dtype)
@@ -59,7 +59,7 @@ def polar(d: torch.Tensor, solver: str) -> torch.Tensor:
     x = x / (safety * torch.linalg.vector_norm(x, dtype=torch.float64)).to(x.dtype)
     if rescale_rows:
         sums = (x @ x.t()).abs().sum(1, dtype=torch.float64)
-        x = _divided(x, sums.sqrt()[:, None])
+        x = divided(x, sums.sqrt()[:, None])
     for a, b, c in steps:
         gram = x @ x.t()
         x = a * x + (b * gram + c * gram @ gram) @ x
@@ -78,7 +78,7 @@ def check_solver(where: str, entry: Entry) -> None:
 
 
 @dataclass
-class _Layer:
+class Layer:
     """One matrix of a parameter: its norm is geometry / scale, its lr a factor of the step's."""
     name: str
     lr_factor: float
@@ -99,6 +99,22 @@ class _Layer:
             return self.python_norm.norm(x, needed) / self.radius
         return geometry_norm(self.geometry, x) / (self.scale * self.radius)
 
+    def check(self, step: float) -> None:
+        """Raises ValueError for a gamma eta that moves it beyond the range of its type."""
+        length = step * self.lr_factor * self.unit
+        if not length <= self.largest:
+            raise ValueError(f"the step of '{self.name}' is {length:.6g} long, beyond the range of its type: lower the lr or "
+                             f"the radius")
+
+    def move(self, step: float, constrained: bool) -> None:
+        """W <- W - gamma eta v"""
+        own = step * self.lr_factor
+        if own == 0:
+            return
+        if constrained:
+            self.w.mul_(1 - own)
+        self.w.add_(self.u, alpha=-own * self.unit)
+
 
 def geometry_norm(geometry: str, x: torch.Tensor) -> torch.Tensor:
     """NaN if x has one, else infinity if x has one."""
@@ -110,21 +126,21 @@ def geometry_norm(geometry: str, x: torch.Tensor) -> torch.Tensor:
     if geometry == "operator":
         x, c = _scaled(x)
         return (c * torch.linalg.matrix_norm(x, 2).double()).sum()
-    return _lengths(x, _SUMMED[geometry]).max()
+    return lengths_of(x, _SUMMED[geometry]).max()
 
 
 def direction(geometry: str, solver: str, d: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
     """(u, <d, u>) with u = -lmo(d) of the geometry."""
     if geometry in _SUMMED:
-        lengths = _lengths(d, _SUMMED[geometry])
-        return _divided(d, lengths), lengths.sum()
+        lengths = lengths_of(d, _SUMMED[geometry])
+        return divided(d, lengths), lengths.sum()
     if geometry == "max":
         return d.sign(), d.abs().sum(dtype=torch.float64)
     u = polar(d, solver)
-    return u, _pairing(d, u)
+    return u, pairing_of(d, u)
 
 
-def _pairing(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def pairing_of(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (a.double() * b.double()).sum()
 
 
@@ -150,7 +166,7 @@ class PythonNorm:
                              f"'{self._parameter}', got {got}")
         u = -x.detach().to(d.device, d.dtype).reshape(d.shape)
         if not hasattr(self._norm, "dual_norm"):
-            return u, _pairing(d, u)
+            return u, pairing_of(d, u)
         return u, self._number("dual_norm", self._norm.dual_norm(given), d)
 
     def check(self, d: torch.Tensor, u: torch.Tensor, pairing: float, dual: float) -> None:
@@ -189,7 +205,7 @@ def resolve_block(entry: Entry, block: _core.Block) -> Tuple[str, float, str, Op
 
 def measured(entry: Entry, needed: bool = True) -> Tuple[torch.Tensor, List[Tuple[str, torch.Tensor, float]]]:
     """The parameter, or a dense copy of it, and its matrices in that memory with their names and ||W|| / r."""
-    weight = entry.parameter.detach().to(compute_dtype(entry.parameter)).contiguous()
+    weight = _shards.whole(entry.parameter.detach()).to(compute_dtype(entry.parameter)).contiguous()
     matrices = []
     for block in entry.route.blocks:
         size = (block.shape.rows, block.shape.cols)
@@ -208,7 +224,7 @@ class FallbackPart:
         self._method = method
         self._weight_norms = weight_norms
         self._resolved = [[resolve_block(entry, block) for block in entry.route.blocks] for entry in self.entries]
-        self._live: List[_Layer] = []
+        self._live: List[Layer] = []
         self._weights: List[Tuple[torch.Tensor, torch.Tensor]] = []
         self._momenta: List[Tuple[torch.Tensor, torch.Tensor]] = []
         self._state: MutableMapping[Any, Any] = {}
@@ -227,7 +243,7 @@ class FallbackPart:
         self._momenta.append((parameter, momentum))
         return momentum
 
-    def _layers(self, index: int, gradient: torch.Tensor, factor: float) -> List[_Layer]:
+    def _layers(self, index: int, gradient: torch.Tensor, factor: float) -> List[Layer]:
         """The direction of each matrix of a parameter."""
         parameter, route, _ = self.entries[index]
         momentum = self._new_momentum(parameter, gradient)
@@ -242,8 +258,8 @@ class FallbackPart:
             w = weight.view(-1)[block.offset:].as_strided(size, stride)
             u, dual = direction(geometry, solver, d) if python_norm is None else python_norm.direction(d)
             self._duals.append(dual * (scale * route.radius))
-            pairing = None if python_norm is None else _pairing(d, u)
-            layers.append(_Layer(block.name, factor, route.radius, geometry, scale, d, w, u, python_norm, pairing,
+            pairing = None if python_norm is None else pairing_of(d, u)
+            layers.append(Layer(block.name, factor, route.radius, geometry, scale, d, w, u, python_norm, pairing,
                                  largest=torch.finfo(parameter.dtype).max))
         return layers
 
@@ -263,7 +279,7 @@ class FallbackPart:
         total, shares = method.combine_duals(duals)
         weight_pairings = [0.0] * len(self._live)
         if method.constrained:
-            weight_pairings = _numbers([_pairing(layer.d, layer.w) for layer in self._live])
+            weight_pairings = _numbers([pairing_of(layer.d, layer.w) for layer in self._live])
         for layer, share in zip(self._live, shares):
             layer.unit = layer.radius * layer.scale * share
         norms = [0.0] * len(self._live)
@@ -295,10 +311,7 @@ class FallbackPart:
     def check(self, eta: float) -> None:
         """Raises ValueError for an eta that apply() could not carry out."""
         for layer in self._live:
-            length = self._gamma * eta * layer.lr_factor * layer.unit
-            if not length <= layer.largest:
-                raise ValueError(f"the step of '{layer.name}' is {length:.6g} long, beyond the range of its type: lower the "
-                                 f"lr or the radius")
+            layer.check(self._gamma * eta)
         # Steps that fit may add up to weights that do not, where those are stored in fewer bits than they are computed in.
         narrow = [layer for layer in self._live if layer.largest < torch.finfo(layer.w.dtype).max]
         for layer, size in zip(narrow, _numbers([self._stepped(layer, eta).abs().max().double() for layer in narrow])):
@@ -306,7 +319,7 @@ class FallbackPart:
                 raise ValueError(f"the step takes '{layer.name}' to {size:.6g}, beyond the range of its type, which ends at "
                                  f"{layer.largest:.6g}: lower the lr or the radius, or keep the weights in float32")
 
-    def _stepped(self, layer: _Layer, eta: float) -> torch.Tensor:
+    def _stepped(self, layer: Layer, eta: float) -> torch.Tensor:
         """W - gamma eta v"""
         own = self._gamma * eta * layer.lr_factor
         return torch.add(layer.w * (1 - own) if self._method.constrained else layer.w, layer.u, alpha=-own * layer.unit)
@@ -321,14 +334,8 @@ class FallbackPart:
                 old.copy_(momentum)  # others may hold it
             else:
                 own["momentum"] = momentum
-        step = self._gamma * eta
         for layer in self._live:
-            own = step * layer.lr_factor
-            if own == 0:
-                continue
-            if self._method.constrained:
-                layer.w.mul_(1 - own)
-            layer.w.add_(layer.u, alpha=-own * layer.unit)
+            layer.move(self._gamma * eta, self._method.constrained)
         for parameter, weight in self._weights:
             if weight.data_ptr() != parameter.data_ptr():  # a copy, for its type or layout
                 parameter.copy_(weight)

@@ -6,8 +6,11 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 
-_WHOLE = ("a norm needs the whole matrix and a step one s for the whole model, and shards are not put together yet; use "
-          "DistributedDataParallel, which keeps parameters whole")
+from . import _shards
+from ._ranks import Ranks
+
+_WHOLE = ("a norm needs the whole matrix and a step one s for the whole model; shards are put together for FSDP2's fully_shard on "
+          "a mesh of one dimension, with process_group; else use DistributedDataParallel, which keeps parameters whole")
 
 
 def check_construction(where: str) -> None:
@@ -25,23 +28,24 @@ def check_construction(where: str) -> None:
         frame = frame.f_back
 
 
-def _distribution(parameter: torch.Tensor) -> Optional[str]:
-    if hasattr(parameter, "placements") and hasattr(parameter, "to_local"):
-        return "a DTensor (FSDP2 or tensor parallel)"
+def _distribution(parameter: torch.Tensor, ranks: Optional[Ranks], grouping: bool) -> Optional[str]:
+    if _shards.is_sharded(parameter):
+        return None if grouping else _shards.refusal(parameter, ranks)
     if getattr(parameter, "_fsdp_flattened", False) or type(parameter).__name__ == "FlatParameter":
         return "a part of FSDP's flat parameter"
     return None
 
 
-def check_parameter(where: str, name: str, parameter: torch.Tensor) -> None:
-    """Refuses tensors that cannot be stepped."""
+def check_parameter(where: str, name: str, parameter: torch.Tensor, ranks: Optional[Ranks] = None,
+                    grouping: bool = False) -> None:
+    """Refuses tensors that cannot be stepped, with these ranks; or, if they are only grouped, with any."""
     if not isinstance(parameter, torch.Tensor):
         return  # torch has an error for it
     if torch.nn.parameter.is_lazy(parameter):
         raise ValueError(f"[{where}] '{name}' has no shape yet: run a batch through the model before creating the optimizer")
     if not parameter.is_floating_point():
         raise ValueError(f"[{where}] '{name}' is {parameter.dtype}; parameters must be real floating-point tensors")
-    distribution = _distribution(parameter)
+    distribution = _distribution(parameter, ranks, grouping)
     if distribution is not None:
         raise ValueError(f"[{where}] '{name}' is {distribution}: {_WHOLE}")
     if parameter.layout != torch.strided:
@@ -68,7 +72,8 @@ def _overlaps_itself(tensor: torch.Tensor) -> bool:
 
 
 def check_memory(where: str, name: str, parameter: torch.Tensor) -> None:
-    if parameter.numel() > 0 and parameter.data_ptr() == 0:
+    own = _shards.local(parameter)
+    if own.numel() > 0 and own.data_ptr() == 0:
         raise ValueError(f"[{where}] '{name}' has no memory: its storage was freed")
 
 
@@ -77,6 +82,12 @@ def checked_gradient(where: str, name: str, parameter: torch.Tensor) -> Optional
     gradient = parameter.grad
     if gradient is None:
         return None
+    if _shards.is_sharded(parameter) or _shards.is_sharded(gradient):
+        sides = [tuple(map(str, each.placements)) if _shards.is_sharded(each) else "whole" for each in (gradient, parameter)]
+        if sides[0] != sides[1]:
+            raise ValueError(f"[{where}] the gradient of '{name}' has the placements {sides[0]}, the parameter {sides[1]}: it "
+                             f"must be reduced and cut as its parameter, as fully_shard does")
+        gradient, parameter = _shards.local(gradient), _shards.local(parameter)
     if gradient.layout != torch.strided:
         raise ValueError(f"[{where}] the gradient of '{name}' is sparse; norms need all of it: use "
                          f"nn.Embedding(..., sparse=False)")
@@ -106,6 +117,12 @@ def check_state(where: str, name: str, parameter: torch.Tensor, state: Any) -> N
     if "momentum" not in state:
         return
     momentum = state["momentum"]
+    if _shards.is_sharded(parameter) or _shards.is_sharded(momentum):
+        if not (_shards.is_sharded(parameter) and _shards.is_sharded(momentum)):
+            which = "a DTensor, the parameter is not" if _shards.is_sharded(momentum) else "not a DTensor, the parameter is"
+            raise ValueError(f"[{where}] the momentum of '{name}' is {which}: load what consolidate_state() returns, with "
+                             f"load_state_dict()")
+        momentum, parameter = _shards.local(momentum), _shards.local(parameter)
     if not _is_dense(momentum):
         got = f"{momentum.dtype}, {momentum.layout}, {momentum.device}" if isinstance(momentum, torch.Tensor) else (
             type(momentum).__name__)
@@ -127,7 +144,7 @@ def _span(tensor: torch.Tensor) -> Tuple[int, int]:
 
 def check_parameters_apart(where: str, held: Sequence[Tuple[str, torch.Tensor]]) -> None:
     """Refuses Parameters that share memory in part; a Parameter that is listed twice is the same one."""
-    spans = sorted(((*_span(p), name, id(p)) for name, p in held if p.numel() > 0), key=lambda span: span[:2])
+    spans = sorted(((*_span(_shards.local(p)), name, id(p)) for name, p in held if _shards.local(p).numel() > 0), key=lambda span: span[:2])
     for (_, end, name, own), (start, _, other, its) in zip(spans, spans[1:]):
         if start < end and own != its:
             raise ValueError(f"[{where}] '{name}' and '{other}' are two Parameters on the same memory, each with a gradient of "

@@ -7,7 +7,7 @@ from typing import Any, Sequence
 import numpy as np
 import torch
 
-from . import _core, _gate, checked_seed
+from . import _core, _gate, _shards, checked_seed
 from ._fallback import measured
 from ._native import Entry
 
@@ -61,7 +61,15 @@ def initialize_entries(where: str, entries: Sequence[Entry], seed: Any) -> None:
             drawn.append((entry.parameter, _drawn(where, entry, own)))
     with torch.no_grad():
         for parameter, values in drawn:
-            parameter.copy_(values)
+            _write(parameter, values)
+
+
+def _write(parameter: torch.Tensor, values: torch.Tensor) -> None:
+    """The values, or this rank's rows of them."""
+    if _shards.is_sharded(parameter):
+        _shards.local(parameter).copy_(_shards.own_part(parameter, values))
+    else:
+        parameter.copy_(values)
 
 
 def product_norm(entries: Sequence[Entry]) -> float:
@@ -84,5 +92,5 @@ def scale_into_balls(where: str, entries: Sequence[Entry]) -> float:
         for _, w, size in matrices:
             w.mul_(min(1.0, 1 / size) if size > 0 else 1.0)
         if weight.data_ptr() != entry.parameter.data_ptr():
-            entry.parameter.copy_(weight)
+            _write(entry.parameter, weight)
     return largest

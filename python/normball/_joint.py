@@ -6,13 +6,14 @@ from typing import Any, List, Mapping, MutableMapping, Optional, Sequence, Tuple
 
 import torch
 
-from . import _core
+from . import _core, _shards
 from ._core import NonFiniteError
 from ._fallback import FallbackPart
 from ._native import NativePart
 from ._report import LayerReport
+from ._sharded_part import ShardedPart
 
-Part = Union[NativePart, FallbackPart]
+Part = Union[NativePart, FallbackPart, ShardedPart]
 Gradients = Sequence[Sequence[Optional[torch.Tensor]]]  # of each part's entries
 
 
@@ -28,20 +29,29 @@ def first_nonfinite(parts: Sequence[Part], gradients: Gradients, state: Mapping[
     for part, own in zip(parts, gradients):
         for entry, gradient in zip(part.entries, own):
             p = entry.parameter
-            tensors = [gradient, p, state.get(p, {}).get("momentum")] if all_of_it else [gradient]
+            tensors = [gradient]
+            if all_of_it:
+                tensors += [_shards.local(each) for each in (p, state.get(p, {}).get("momentum")) if each is not None]
             if gradient is not None and not all(bool(torch.isfinite(t).all()) for t in tensors if t is not None):
                 return entry.route.name
     return None
 
 
+def check_finite(where: str, parts: Sequence[Part], gradients: Gradients, state: Mapping[Any, Any]) -> None:
+    name = first_nonfinite(parts, gradients, state, all_of_it=False)
+    if name is not None:
+        raise nonfinite_error(where, f"the gradient of '{name}' has an entry that is not finite", name)
+
+
+def named(parts: Sequence[Part], text: str) -> Optional[str]:
+    """The parameter that an error of the core, which may be of another rank, speaks of."""
+    return next((entry.route.name for part in parts for entry in part.entries
+                 if any(f"'{block.name}'" in text for block in entry.route.blocks)), None)
+
+
 def prepare(where: str, parts: Sequence[Part], method: _core.Method, gradients: Gradients, lr: float,
             factors: Sequence[Sequence[float]], state: MutableMapping[Any, Any], k: int) -> _core.JointStep:
-    """s, eta and every part's share of it. On an error nothing has changed."""
-    # A part of the core checks its own gradients before it changes anything; several must be checked together.
-    if len(parts) > 1 or isinstance(parts[0], FallbackPart):
-        name = first_nonfinite(parts, gradients, state, all_of_it=False)
-        if name is not None:
-            raise nonfinite_error(where, f"the gradient of '{name}' has an entry that is not finite", name)
+    """s, eta and every part's share of it, of gradients that were checked. On an error nothing has changed."""
     prepared = [part.prepare(own, lr, own_factors, state) for part, own, own_factors in zip(parts, gradients, factors)]
     joint = method.join_parts([pairing for pairing, _ in prepared], [length for _, length in prepared], k)
     if not math.isfinite(joint.pairing + joint.direction_norm):
@@ -64,6 +74,6 @@ def layer_reports(parts: Sequence[Part], order: Mapping[str, int]) -> Tuple[Laye
 def held_momenta(parts: Sequence[Part], gradients: Gradients,
                  state: Mapping[Any, Any]) -> List[Tuple[str, torch.Tensor, torch.Tensor, torch.Tensor]]:
     """(name, parameter, momentum, gradient) of all that will be stepped and have a momentum."""
-    return [(entry.route.name, entry.parameter, state[entry.parameter]["momentum"], gradient)
+    return [(entry.route.name, _shards.local(entry.parameter), _shards.local(state[entry.parameter]["momentum"]), gradient)
             for part, own in zip(parts, gradients) for entry, gradient in zip(part.entries, own)
             if gradient is not None and "momentum" in state.get(entry.parameter, {})]

@@ -6,6 +6,8 @@ from typing import Any, Dict, List, MutableMapping, NamedTuple, Optional, Sequen
 import torch
 
 from . import _core
+from ._directions import Directions
+from ._ranks import Ranks
 
 LayerRow = Tuple[str, float, float, float]  # name, pairing, dual norm, weight norm
 
@@ -42,7 +44,7 @@ def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.shape == b.shape and all(n == 1 or s == t for n, s, t in zip(a.shape, a.stride(), b.stride()))
 
 
-def _like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+def like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
     """The tensor itself, or a copy of it in the parameter's type and layout."""
     if tensor.dtype == parameter.dtype and tensor.device == parameter.device and _same_layout(tensor, parameter):
         return tensor.resolve_neg()  # itself, unless a sign is pending
@@ -53,15 +55,21 @@ class NativePart:
     """A step of the core on the given parameters, all of one dtype."""
 
     def __init__(self, method: _core.Method, entries: Sequence[Entry], threads: int, overwrite_gradients: bool,
-                 weight_norms: bool, undoable: bool) -> None:
+                 weight_norms: bool, undoable: bool, ranks: Optional[Ranks] = None) -> None:
         self.entries = list(entries)
+        self.owners: Dict[torch.Tensor, int] = {}  # of parameters whose direction and momentum one rank has, as all know
+        peers = None
+        if ranks is not None:
+            peers = self._shared(ranks)
+        self._elsewhere = {p for p, owner in self.owners.items() if ranks is not None and owner != ranks.rank}
         self._kept: List[torch.Tensor] = []
         self._new: List[Dict[str, Any]] = []  # states to which this step gave a momentum
         self._moved: List[bool] = []
         dtype = self.entries[0].parameter.dtype
         engine = _core.Engine32 if dtype == torch.float32 else _core.Engine64
         self._engine = engine(method, [entry.route for entry in self.entries], threads=threads,
-                              overwrite_gradients=overwrite_gradients, weight_norms=weight_norms, undoable=undoable)
+                              overwrite_gradients=overwrite_gradients, weight_norms=weight_norms, undoable=undoable,
+                              peers=peers)
         bases = self._engine.bases()
         # The core's own memory, by parameter: it is what state[p]["basis"] holds.
         self._bases = {}
@@ -70,7 +78,15 @@ class NativePart:
             if all(name in bases for name in names):
                 self._bases[entry.parameter] = names, [torch.from_numpy(bases[name]) for name in names]
 
-    def _share_bases(self, state: MutableMapping[Any, Any]) -> None:
+    def _shared(self, ranks: Ranks) -> Directions:
+        """Chooses the owners. A tensor's matrices stay together, since its momentum does."""
+        routes = [entry.route for entry in self.entries]
+        owners = _core.share_layers(routes, ranks.size)
+        tensors = [entry.parameter for entry in self.entries for _ in entry.route.blocks]
+        self.owners = {p: owner for p, owner in zip(tensors, owners) if owner >= 0}
+        return Directions(ranks, owners, _core.sending_order(routes, owners))
+
+    def share_bases(self, state: MutableMapping[Any, Any]) -> None:
         """Takes over bases that were loaded into the state, or starts again if there are none."""
         if all(state.get(parameter, {}).get("basis") is own for parameter, (_, own) in self._bases.items()):
             return
@@ -90,7 +106,7 @@ class NativePart:
         if "momentum" not in own:
             own["momentum"] = torch.zeros_like(parameter)
             self._new.append(own)
-        own["momentum"] = _like(own["momentum"], parameter)
+        own["momentum"] = like(own["momentum"], parameter)
         return own["momentum"]
 
     def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lr: float, factors: Sequence[float],
@@ -100,16 +116,23 @@ class NativePart:
         self._kept.clear()
         self._new.clear()
         self._moved = [gradient is not None for gradient in gradients]
-        self._share_bases(state)
+        self.share_bases(state)
         for (parameter, _, _), gradient, factor in zip(self.entries, gradients, factors):
             if gradient is None:
                 tensors.append((parameter.data_ptr(), 0, 0, factor, False))
                 continue
-            gradient = _like(gradient, parameter)
+            gradient = like(gradient, parameter)
             self._kept.append(gradient)  # the directions may live there until apply()
-            momentum = self._momentum(state, parameter)
-            tensors.append((parameter.data_ptr(), gradient.data_ptr(), momentum.data_ptr(), factor, True))
+            momentum = 0 if parameter in self._elsewhere else self._momentum(state, parameter).data_ptr()
+            tensors.append((parameter.data_ptr(), gradient.data_ptr(), momentum, factor, True))
         return self._engine.prepare(lr, tensors)
+
+    def basis(self, parameter: torch.Tensor) -> List[torch.Tensor]:
+        """The core's own memory, after share_bases(); empty where the solver keeps none."""
+        return self._bases[parameter][1] if parameter in self._bases else []
+
+    def set_step(self, k: int) -> None:
+        self._engine.set_step(k)
 
     def set_method(self, method: _core.Method) -> None:
         self._engine.set_method(method)

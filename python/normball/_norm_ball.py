@@ -4,21 +4,32 @@ from __future__ import annotations
 import inspect
 import threading
 import warnings
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import nn
 
-from . import _core, _gate, _initialize, _joint, _options, _state
+from . import _core, _gate, _initialize, _joint, _options, _sharing, _shards, _state
 from ._core import NonFiniteError
 from ._explain import explain_model
 from ._fallback import FallbackPart, check_solver
 from ._native import Entry, NativePart, is_native
+from ._ranks import Ranks, RanksError
 from ._report import StepReport
 from ._routing import entry_lr, module_groups, route_groups
+from ._sharded_part import ShardedPart
 
 Params = Union[nn.Module, Iterable[torch.Tensor], Iterable[Tuple[str, torch.Tensor]], Iterable[Dict[str, Any]]]
 Rules = Mapping[str, Mapping[str, Any]]
+
+
+class _Ready(NamedTuple):
+    """What a step needs, after all checks that need no other rank."""
+    method: _core.Method
+    gradients: _joint.Gradients
+    k: int
+    lrs: List[float]
+    factors: List[List[float]]
 
 
 class NormBall(torch.optim.Optimizer):
@@ -51,6 +62,9 @@ class NormBall(torch.optim.Optimizer):
         overwrite_gradients: lets gradients hold the directions afterwards, which saves a buffer for spectral layers.
         layer_reports: fills ``report.layers``.
         backend: ``"torch"`` uses torch operations for everything.
+        process_group: of torch.distributed, such as ``torch.distributed.group.WORLD``: its ranks share the LMOs, and take every
+            step together. For parameters that are replicated with averaged gradients (DistributedDataParallel), and for
+            those of FSDP2's ``fully_shard``. Without it every rank of a replicated model computes everything itself.
 
     ``report`` tells what the last step did. A parameter without a gradient takes no part in a step.
     """
@@ -66,7 +80,7 @@ class NormBall(torch.optim.Optimizer):
                  rules: Optional[Rules] = None, radii: Optional[Mapping[str, float]] = None, solver: str = "exact",
                  maximize: bool = False, nonfinite: str = "error", threads: int = 0,
                  overwrite_gradients: bool = False, layer_reports: bool = False, backend: str = "auto",
-                 **unknown: Any) -> None:
+                 process_group: Any = None, **unknown: Any) -> None:
         where = type(self).__name__
         _options.check_keywords(where, unknown, _KEYWORDS)
         _gate.check_construction(where)
@@ -77,6 +91,7 @@ class NormBall(torch.optim.Optimizer):
         self._execution: Dict[str, Any] = {"threads": threads, "overwrite_gradients": overwrite_gradients,
                                            "layer_reports": layer_reports, "backend": backend}  # _options.EXECUTION
         _options.check_execution(where, **self._execution)
+        self._ranks = None if process_group is None else Ranks(where, process_group)
         self._forget()
         defaults = dict(method=method, lr=lr, alpha=alpha, rho=rho, beta=beta, l0=l0, l1=l1, short_step=short_step,
                         norm=norm, role=role, radius=radius, split=split, batch=batch,
@@ -100,17 +115,23 @@ class NormBall(torch.optim.Optimizer):
 
     def _forget(self) -> None:
         """Drops what follows from the groups and the state; the next step makes it again."""
-        self._parts: List[Union[NativePart, FallbackPart]] = []
+        self._parts: List[_joint.Part] = []
         self._described: Dict[int, Any] = {}
         self._snapshot: Any = None
         self._numbers: Any = None
         self._keys: Any = None
         self._apart: Any = None
         self._warned = False
+        self._holders = _sharing.Holders()
+        self._facts: List[Tuple[str, str]] = []
+        self._compared = False
         self._lock = getattr(self, "_lock", None) or threading.RLock()
         self.report = None
 
     def __getstate__(self) -> Dict[str, Any]:
+        if self._ranks is not None:
+            raise ValueError(f"[{type(self).__name__}] with process_group cannot be copied or pickled: create another, and "
+                             f"load what consolidate_state() returns")
         state = super().__getstate__()
         state["_execution"] = self._execution
         state["_complete"] = True
@@ -118,6 +139,7 @@ class NormBall(torch.optim.Optimizer):
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         super().__setstate__(state)
+        self._ranks: Optional[Ranks] = getattr(self, "_ranks", None)
         _state.upgrade(self.param_groups, self.__dict__.pop("_first_lrs", ()))
         _state.unwrap(self.state)
         self._forget()
@@ -126,7 +148,7 @@ class NormBall(torch.optim.Optimizer):
         """Adds a group; on an error the optimizer is as before."""
         where = type(self).__name__
         index = len(self.param_groups)
-        group = _options.normalized_group(where, param_group, index)
+        group = _options.normalized_group(where, param_group, index, self._ranks)
         for key in _options.SHARED:
             if key in group and index > 0 and group[key] == self.param_groups[0][key]:
                 continue
@@ -173,13 +195,38 @@ class NormBall(torch.optim.Optimizer):
         with self._lock:
             _state.load(self, state_dict, super().load_state_dict)
 
+    def state_dict(self, *arguments: Any, **options: Any) -> Dict[str, Any]:
+        """As of every torch optimizer. With process_group, of replicated parameters, only after consolidate_state()."""
+        if self._ranks is not None and self._ranks.size > 1 and self._holders:
+            raise ValueError(f"[{type(self).__name__}.state_dict] momenta are with the ranks that own them: call "
+                             f"consolidate_state() in all ranks, which also returns the whole state dict")
+        return super().state_dict(*arguments, **options)
+
+    @torch.no_grad()
+    def consolidate_state(self) -> Dict[str, Any]:
+        """The state dict with every momentum whole, in all ranks, all of which must call it; load_state_dict() takes it on any
+        number of ranks, and without process_group. Momenta of replicated parameters stay in all ranks until the next step."""
+        if self._ranks is None:
+            return self.state_dict()
+        with self._lock:
+            failure: Optional[Exception] = None
+            try:
+                self._refresh()
+            except Exception as error:
+                failure = error
+            self._ranks.agree("consolidate_state()", self._facts, failure)
+            self._ranks.set_activity("consolidate_state()")
+            self._holders.bring_all(self._ranks, self._parts, self.state)
+            return _state.whole(self.state_dict())
+
     def _take_snapshot(self) -> List[Any]:
         """All that routes and buffers depend on."""
         kept = [key for key in _options.SHARED if key != "step" and key not in _options.NUMBERS]
         kept += [key for key in _options.OWN + _options.DESCRIBING + (_options.ALIASES,) if key != "lr"]
         return [self._threads()] + [
             ([_options.frozen(group.get(key)) for key in kept],
-             [(id(p), p.dtype, p.device, p.shape, p.stride(), p.requires_grad, p.data_ptr()) for p in group["params"]])
+             [(id(p), p.dtype, p.device, p.shape, p.stride(), p.requires_grad,
+               _shards.local(p).data_ptr()) for p in group["params"]])
             for group in self.param_groups]
 
     def _threads(self) -> int:
@@ -215,7 +262,7 @@ class NormBall(torch.optim.Optimizer):
         owners = [(p, index) for index, group in enumerate(self.param_groups) for p in group["params"]]
         names = [name for own in _options.names_of(where, self.param_groups) for name in own]
         for (parameter, _), name in zip(owners, names):
-            _gate.check_parameter(where, name, parameter)
+            _gate.check_parameter(where, name, parameter, self._ranks)
             _gate.check_memory(where, name, parameter)
         _gate.check_parameters_apart(where, [(name, parameter) for (parameter, _), name in zip(owners, names)])
         routes = self._routing().routes
@@ -223,7 +270,7 @@ class NormBall(torch.optim.Optimizer):
         return [Entry(parameter, route, index) for (parameter, index), route in zip(owners, routes) if route.blocks]
 
     def _in_core(self, entry: Entry) -> bool:
-        return self._execution["backend"] == "auto" and is_native(entry.parameter, entry.route)
+        return not _shards.is_sharded(entry.parameter) and self._execution["backend"] == "auto" and is_native(entry.parameter, entry.route)
 
     def _check_entries(self) -> List[Entry]:
         """The parameters that are stepped, after the checks of what only their routes tell."""
@@ -232,6 +279,13 @@ class NormBall(torch.optim.Optimizer):
         entries = self._entries()
         for entry in entries:
             self._lr(entry, method, lrs)
+            if self._ranks is not None:
+                native = self._in_core(entry) or _shards.is_sharded(entry.parameter) and is_native(
+                    _shards.local(entry.parameter), entry.route)
+                _sharing.check_native(where, entry, native, self._execution["backend"])
+            if _shards.is_sharded(entry.parameter) and self._execution["overwrite_gradients"]:
+                raise ValueError(f"[{where}] overwrite_gradients has no effect on sharded parameters such as "
+                                 f"'{entry.route.name}'")
             if not self._in_core(entry):
                 check_solver(where, entry)
         return entries
@@ -239,6 +293,7 @@ class NormBall(torch.optim.Optimizer):
     def _make_parts(self, method: _core.Method) -> None:
         """Hands each parameter to the core or to torch operations."""
         native: Dict[torch.dtype, List[Entry]] = {}
+        sharded: Dict[torch.dtype, List[Entry]] = {}
         fallback: List[Entry] = []
         entries = self._check_entries()
         described = _options.described(self.param_groups)
@@ -246,15 +301,21 @@ class NormBall(torch.optim.Optimizer):
         for entry in entries:
             if self._in_core(entry):
                 native.setdefault(entry.parameter.dtype, []).append(entry)
+            elif self._ranks is not None:  # all others were refused
+                sharded.setdefault(entry.parameter.dtype, []).append(entry)
             else:
                 fallback.append(entry)
         reports = self._execution["layer_reports"]
         # Torch operations first: they can fail, a user's norm above all, and change nothing before apply().
         self._parts = [FallbackPart(method, fallback, reports)] if fallback else []
+        self._parts += [ShardedPart(method, own, reports, self._ranks, self._threads) for own in sharded.values()
+                        if self._ranks is not None]
         undoable = len(self._parts) + len(native) > 1  # after one part's directions another's may fail
-        self._parts += [NativePart(method, own, self._threads(), self._execution["overwrite_gradients"], reports, undoable)
-                        for own in native.values()]
+        self._parts += [NativePart(method, own, self._threads(), self._execution["overwrite_gradients"], reports, undoable,
+                                   self._ranks) for own in native.values()]
         self._described = described
+        self._facts = _sharing.plan_facts(self.param_groups, entries, self._execution["overwrite_gradients"])
+        self._compared = False
         self._order = {block.name: i for i, block in enumerate(b for entry in entries for b in entry.route.blocks)}
 
     def _gradient(self, entry: Entry) -> Optional[torch.Tensor]:
@@ -275,37 +336,74 @@ class NormBall(torch.optim.Optimizer):
             self._step()
         return loss
 
-    def _step(self) -> None:
-        method = self._refresh()
-        lrs = [_options.check_lr(type(self).__name__, method, group, index)
-               for index, group in enumerate(self.param_groups)]
+    def _get_ready(self) -> Optional[_Ready]:
+        """All checks that need no other rank; None where no parameter has a gradient."""
+        where, method = type(self).__name__, self._refresh()
+        lrs = [_options.check_lr(where, method, group, index) for index, group in enumerate(self.param_groups)]
         gradients = [[self._gradient(entry) for entry in part.entries] for part in self._parts]
         if all(gradient is None for own in gradients for gradient in own):
-            return
+            return None
         self._check_apart(gradients)
-        k = _options.next_step(type(self).__name__, self.param_groups)
+        k = _options.next_step(where, self.param_groups)
         lr = max(lrs)  # the method's; every parameter has its factor of it
-        gamma = lr / method.rho
+        factors = [[self._lr(entry, method, lrs) / lr if lr > 0 else 1.0 for entry in part.entries] for part in self._parts]
+        # A part of the core checks its own gradients before it changes anything; several must be checked together.
+        if len(self._parts) > 1 or not isinstance(self._parts[0], NativePart):
+            _joint.check_finite(where, self._parts, gradients, self.state)
+        return _Ready(method, gradients, k, lrs, factors)
+
+    def _get_ready_together(self, ranks: Ranks) -> Optional[_Ready]:
+        """The same in all ranks: what stops one stops all, before anything has changed."""
+        ready: Optional[_Ready] = None
+        failure: Optional[Exception] = None
+        facts: List[Tuple[str, str]] = []
         try:
-            factors = [[self._lr(entry, method, lrs) / lr if lr > 0 else 1.0 for entry in part.entries]
-                       for part in self._parts]
+            ready = self._get_ready()
+            gradients = ready.gradients if ready is not None else [[None] * len(part.entries) for part in self._parts]
+            missing = [entry.route.name for part, own in zip(self._parts, gradients)
+                       for entry, gradient in zip(part.entries, own) if gradient is None]
+            facts = self._facts + _sharing.step_facts(self.param_groups, ready.k if ready else -1, ready.lrs if ready else (),
+                                                      ready.factors if ready else (), missing)
+        except Exception as error:
+            failure = error
+        compare = ranks.agree("step()", facts, failure, ready is not None and not self._compared)
+        if ready is None:
+            return None
+        if compare:
+            _sharing.compare(type(self).__name__, ranks, [entry for part in self._parts for entry in part.entries],
+                             [gradient for own in ready.gradients for gradient in own])
+            self._compared = True
+        for part in self._parts:
+            if isinstance(part, NativePart):
+                part.set_step(ready.k)
+                self._holders.move(ranks, part, self.state)
+        return ready
+
+    def _step(self) -> None:
+        ranks = self._ranks
+        ready: Optional[_Ready] = None
+        try:
+            ready = self._get_ready() if ranks is None else self._get_ready_together(ranks)
+            if ready is None:
+                return
+            method, gradients, k, lrs, factors = ready
+            lr = max(lrs)
             joint = _joint.prepare(type(self).__name__, self._parts, method, gradients, lr, factors, self.state, k)
             for part, share in zip(self._parts, joint.shares):
                 part.apply(joint.eta * share)
         except NonFiniteError as error:
-            self._abandon()
-            name = getattr(error, "parameter", None) or _joint.first_nonfinite(self._parts, gradients, self.state,
-                                                                               all_of_it=True)
-            error.parameter = name  # type: ignore[attr-defined]
-            if self.param_groups[0]["nonfinite"] == "error":
-                raise
-            self.report = StepReport(k, 0.0, 0.0, gamma, lr, False, True, name)
+            self._skip(error, ready)
             return
-        except BaseException:
+        except BaseException as error:
             self._abandon()
+            if ranks is not None and ready is not None and not isinstance(error, RanksError):
+                ranks.fail(f"{type(error).__name__}: {error}")
             raise
+        for part, own in zip(self._parts, gradients) if ranks is not None else ():
+            if ranks is not None and isinstance(part, NativePart):
+                self._holders.stepped(ranks, part, [gradient is not None for gradient in own], self.state)
         layers = _joint.layer_reports(self._parts, self._order) if self._execution["layer_reports"] else ()
-        self.report = StepReport(k, joint.pairing, joint.eta, gamma, lr, joint.clipped, layers=layers,
+        self.report = StepReport(k, joint.pairing, joint.eta, lr / method.rho, lr, joint.clipped, layers=layers,
                                  stalled=joint.stalled)
         for group in self.param_groups:
             group["step"] = k + 1
@@ -316,6 +414,18 @@ class NormBall(torch.optim.Optimizer):
                 warnings.warn(f"[{type(self).__name__}] the weights are {size:.3g} times as large as their balls and s = "
                               f"{joint.pairing:.3g} < 0, so this step is 0, and so are later ones while s < 0; use normball.torch.scale_into_balls_"
                               f"(optimizer), initialize_, or larger radii", stacklevel=3)
+
+    def _skip(self, error: NonFiniteError, ready: Optional[_Ready]) -> None:
+        """A gradient, s or the step is not finite: nothing was done."""
+        self._abandon()
+        name = getattr(error, "parameter", None) or _joint.named(self._parts, str(error))
+        if name is None and ready is not None:
+            name = _joint.first_nonfinite(self._parts, ready.gradients, self.state, all_of_it=True)
+        error.parameter = name  # type: ignore[attr-defined]
+        if self.param_groups[0]["nonfinite"] == "error":
+            raise error
+        lr = max(float(group["lr"]) for group in self.param_groups)
+        self.report = StepReport(self.param_groups[0]["step"], 0.0, 0.0, lr / self._current.rho, lr, False, True, name)
 
     def _check_apart(self, gradients: _joint.Gradients) -> None:
         """Momenta on memory of their own; looked at anew where one was replaced."""

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 import torch
 
 from . import _core, _gate
+from ._ranks import Ranks
 
 # One step has one s, so these belong to the whole optimizer. They are in every group, as torch keeps options, and must
 # agree; a schedule for alpha sets it in all groups.
@@ -21,7 +22,7 @@ DESCRIBING = ("param_names", "kinds")
 # {another name of a tied weight: its name in param_names}
 ALIASES = "aliases"
 # Of the optimizer, not in its groups.
-EXECUTION = ("threads", "overwrite_gradients", "layer_reports", "backend")
+EXECUTION = ("threads", "overwrite_gradients", "layer_reports", "backend", "process_group")
 # What torch and its schedulers keep in groups.
 _TORCH_S = ("params", "name", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum", "swa_lr")
 _NOT_HERE = {
@@ -218,7 +219,7 @@ def as_groups(params: Any) -> Any:
     return [{"params": groups}] if groups and _is_pair(groups[0]) else groups
 
 
-def normalized_group(where: str, group: Mapping[str, Any], index: int) -> Dict[str, Any]:
+def normalized_group(where: str, group: Mapping[str, Any], index: int, ranks: Optional[Ranks] = None) -> Dict[str, Any]:
     """A copy of the group with its parameters as a list, and their names under torch's key."""
     if not isinstance(group, Mapping) or "params" not in group:
         raise ValueError(f"[{where}] a parameter group is a dict with the key 'params', got {type(group).__name__}")
@@ -239,7 +240,7 @@ def normalized_group(where: str, group: Mapping[str, Any], index: int) -> Dict[s
     if not result.get("kinds"):
         result.pop("kinds", None)
     for own_name, tensor in zip(names_of(where, [result], index)[0], params):
-        _gate.check_parameter(where, own_name, tensor)
+        _gate.check_parameter(where, own_name, tensor, ranks)
     return result
 
 

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 import torch
 from torch import nn
 
-from . import _core, _gate, _options
+from . import _core, _gate, _options, _shards
 
 
 def _module_type(module: nn.Module) -> str:
@@ -43,7 +43,7 @@ def module_groups(where: str, model: nn.Module, prefix: str = "") -> List[Dict[s
         owner = modules[path.partition(".parametrizations.")[0]] if "ParametrizationList" in around else module
         groups = owner.groups if isinstance(owner, nn.modules.conv._ConvNd) else 1
         for own_name, parameter in module.named_parameters(recurse=False):
-            _gate.check_parameter(where, ".".join(parts + [own_name]), parameter)
+            _gate.check_parameter(where, ".".join(parts + [own_name]), parameter, grouping=True)
             held.append((".".join(parts + [own_name]), around, list(parameter.shape), groups, id(parameter)))
             params.append(parameter)
     kinds = _core.kinds_of(held)
@@ -56,7 +56,8 @@ def module_groups(where: str, model: nn.Module, prefix: str = "") -> List[Dict[s
 
 
 def _info(name: str, kind: str, parameter: torch.Tensor, given: _core.Assignment) -> _core.ParameterInfo:
-    return _core.ParameterInfo(name, list(parameter.shape), kind=kind, identity=parameter.data_ptr(),
+    identity = id(parameter) if _shards.is_sharded(parameter) else parameter.data_ptr()
+    return _core.ParameterInfo(name, list(parameter.shape), kind=kind, identity=identity,
                                requires_grad=parameter.requires_grad, given=given)
 
 

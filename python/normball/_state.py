@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 import torch
 
-from . import _gate, _options
+from . import _gate, _options, _shards
 from ._fallback import compute_dtype
 
 
@@ -67,7 +67,7 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
         if index not in state:
             continue
         _check_same_shape(where, name, parameter, state[index])
-        _gate.check_state(where, name, parameter, state[index])
+        _check_cut(where, name, parameter, state[index])
         state[index] = {key: _Wrapped(value) if key in ("momentum", "basis") else value
                         for key, value in state[index].items()}
     return {**state_dict, "state": state, "param_groups": groups}
@@ -101,6 +101,25 @@ def _check_same_shape(where: str, name: str, parameter: torch.Tensor, saved: Any
     if isinstance(momentum, torch.Tensor) and momentum.shape != parameter.shape:
         raise ValueError(f"[{where}] the state dict is of another model: its momentum of '{name}' is {list(momentum.shape)}, the "
                          f"parameter {list(parameter.shape)}")
+
+
+def _check_cut(where: str, name: str, parameter: torch.Tensor, saved: Any) -> None:
+    """A shard of the parameter's cut, or all of it, of which this rank takes its rows."""
+    momentum = saved.get("momentum") if isinstance(saved, dict) else None
+    if _shards.is_sharded(momentum) and _shards.is_sharded(parameter):
+        sides = [(str(each.placements), each.device_mesh.mesh.tolist()) for each in (momentum, parameter)]
+        if sides[0] != sides[1]:
+            raise ValueError(f"[{where}] the saved momentum of '{name}' is cut as {sides[0]}, the parameter as {sides[1]}: load "
+                             f"what consolidate_state() returned, or what torch.distributed.checkpoint read for this model")
+    elif isinstance(momentum, torch.Tensor) and _shards.is_sharded(parameter):
+        saved = {**saved, "momentum": _shards.with_shards(parameter, _shards.own_part(parameter, momentum))}
+    _gate.check_state(where, name, parameter, saved)
+
+
+def whole(state_dict: Dict[str, Any]) -> Dict[str, Any]:
+    """Shards put together; collective."""
+    state = {index: {key: _shards.whole(value) for key, value in own.items()} for index, own in state_dict["state"].items()}
+    return {**state_dict, "state": state}
 
 
 def _check_same_names(where: str, groups: Sequence[Mapping[str, Any]], own_groups: Sequence[Mapping[str, Any]]) -> None:
@@ -144,6 +163,9 @@ def unwrap(state: Mapping[Any, Dict[str, Any]]) -> None:
 
 
 def _copied(parameter: torch.Tensor, value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and _shards.is_sharded(parameter):
+        shard = _shards.local(value) if _shards.is_sharded(value) else _shards.own_part(parameter, value)
+        return _shards.with_shards(parameter, shard.detach().to(_shards.local(parameter).device, compute_dtype(parameter), copy=True))
     if isinstance(value, torch.Tensor):
         return value.detach().to(parameter.device, compute_dtype(parameter), copy=True)
     return [_copied(parameter, each) for each in value] if isinstance(value, (list, tuple)) else value

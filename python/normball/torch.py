@@ -18,12 +18,14 @@ from torch import nn
 from . import _core, _initialize, _options
 from ._core import NonFiniteError
 from ._norm_ball import NormBall, Params
+from ._ranks import RanksError
 from ._report import LayerReport, StepReport
 from ._routing import named_groups
 
-__all__ = ["ClippedScion", "LayerReport", "NonFiniteError", "NormBall", "Scion", "StepReport", "initialize_",
+__all__ = ["ClippedScion", "LayerReport", "NonFiniteError", "NormBall", "RanksError", "Scion", "StepReport", "initialize_",
            "method_names", "named_groups", "scale_into_balls_"]
 
+RanksError.__module__ = __name__
 NormBall.__module__ = __name__  # where it is public, and where pickles look for it
 
 

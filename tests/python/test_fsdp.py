@@ -1,0 +1,36 @@
+"""Optimizers with process_group on parameters of FSDP2 (fully_shard), on two and four real ranks."""
+import inspect
+
+import fsdp_checks
+import on_ranks
+import pytest
+import torch
+import torch.distributed as dist
+
+VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
+pytestmark = pytest.mark.skipif(not dist.is_available() or VERSION < (2, 6), reason="fully_shard needs a newer torch")
+
+ON_FOUR = ["numbers_of_ranks", "the_global_batch", "shards_beside_replicated", "states_of_other_numbers_of_ranks",
+           "volume"]
+ON_TWO = ["methods_and_norms", "reports", "sharded_states", "initialization", "bad_gradients_in_one_rank",
+          "other_errors_in_one_rank", "refusals", "checkpoints_of_torch", "grad_scaler", "volume"]
+_results = {}
+
+
+def result(size, name):
+    """All checks of a number of ranks run in the same processes, which take longest to start."""
+    if size not in _results:
+        _results[size] = on_ranks.run(size, "fsdp_checks", {2: ON_TWO, 4: ON_FOUR}[size])
+    return _results[size][name]
+
+
+@pytest.mark.parametrize("size, name", [(2, name) for name in ON_TWO] + [(4, name) for name in ON_FOUR])
+def test_on_ranks(size, name):
+    error = result(size, name)
+    assert error is None, error
+
+
+def test_every_check_runs():
+    helpers = {"rank", "meshes", "world", "network", "whole", "set_gradients", "close", "sharded", "both"}
+    found = {name for name, each in inspect.getmembers(fsdp_checks, inspect.isfunction) if each.__module__ == "fsdp_checks"}
+    assert found - helpers == set(ON_TWO) | set(ON_FOUR)
