@@ -157,8 +157,12 @@ class NormBall(torch.optim.Optimizer):
                                  f"{index} must not set it to {group[key]!r}")
         if index > 0:  # schedules may have moved on
             group.update({key: self.param_groups[0][key] for key in _options.SHARED})
+        kinds = self._kinds_with_heads() if self._complete and self.param_groups[0]["step"] > 0 else []
+        before = [dict(other) for other in self.param_groups]
         named = _options.name_all([*self.param_groups, group])
         try:
+            for other, own in zip(self.param_groups, kinds):
+                other.update(own)
             super().add_param_group(group)
             added = self.param_groups[index]
             lr = _options.check_lr(where, self._method(), added, index)
@@ -166,11 +170,25 @@ class NormBall(torch.optim.Optimizer):
             _options.assignment(where, f"group {index}", added)
             if self._complete:
                 self._check_entries()
+            if kinds:
+                self._described = _options.described(self.param_groups[:index])
         except Exception:
             del self.param_groups[index:]
             for other in named:
                 del other["param_names"]
+            for other, own in zip(self.param_groups, before):
+                other.update({"kinds": own["kinds"]} if "kinds" in own else {})
             raise
+
+    def _kinds_with_heads(self) -> List[Dict[str, List[str]]]:
+        """What was guessed to be the output head and stepped as it is said to be it, before others join."""
+        kinds = [route.kind for route in self._routing().routes]
+        result: List[Dict[str, List[str]]] = []
+        for group in self.param_groups:
+            own, kinds = kinds[:len(group["params"])], kinds[len(group["params"]):]
+            result.append({"kinds": ["output" if kind == "output" else said for kind, said in zip(own, group["kinds"])]}
+                          if "kinds" in group else {})
+        return result
 
     def _method(self) -> _core.Method:
         return _options.make_method(type(self).__name__, self.param_groups[0])

@@ -99,6 +99,29 @@ def test_explain_of_another_model_is_refused():
         optimizer.explain([])
 
 
+def test_a_group_that_joins_later_does_not_change_what_was_guessed():
+    for stepped in (False, True):
+        body = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
+        more = nn.Linear(4, 5)
+        optimizer = ClippedScion(body, lr=0.1, alpha=0.5, rho=10.0)
+        assert norms(optimizer)["2.weight"] == "sign"
+        if stepped:
+            body(torch.ones(3, 6)).sum().backward()
+            optimizer.step()
+        optimizer.add_param_group(named_groups(more, prefix="more")[0])
+        assert norms(optimizer)["2.weight"] == ("sign" if stepped else "spectral")
+        assert norms(optimizer)["more.weight"] == ("spectral" if stepped else "sign")
+        more(body(torch.ones(3, 6))).sum().backward()
+        optimizer.step()
+        if stepped:
+            again = ClippedScion(named_groups(body) + named_groups(more, prefix="more"), lr=0.1, alpha=0.5, rho=10.0)
+            again.load_state_dict(optimizer.state_dict())
+            assert norms(again) == norms(optimizer)
+            with pytest.raises(ValueError):
+                optimizer.add_param_group({"params": [more.weight]})
+            assert norms(again) == norms(optimizer)
+
+
 def test_several_models_in_one_optimizer():
     encoder, decoder = nn.Linear(5, 3), nn.Linear(3, 5)
     both = ClippedScion(named_groups(encoder) + named_groups(decoder), **OPTIONS)
