@@ -129,6 +129,17 @@ inline Hard hard_matrix(Index rows, Index cols, double most_condition, Random& r
   return hard;
 }
 
+// The case of a seed, with a short side from `smallest` to `largest`, mostly small: log-uniform.
+inline Hard hard_case(std::uint64_t seed, Index smallest, Index largest, double most_condition) {
+  Random random(seed);
+  const double range = static_cast<double>(largest + 1) / static_cast<double>(smallest);
+  const double size = static_cast<double>(smallest) * std::pow(range, random.uniform());
+  const Index n = std::min(largest, static_cast<Index>(size));
+  const Index m = random.uniform() < 0.4 ? n : n + below(random, 3 * n);
+  const bool tall = random.next() % 2 == 0;
+  return hard_matrix(tall ? m : n, tall ? n : m, most_condition, random);
+}
+
 struct HardQuality {
   double error = 0;      // ‖q - U Vᵀ‖₂ outside of singular values next to the cut
   double above_one = 0;  // largest singular value - 1
@@ -137,12 +148,6 @@ struct HardQuality {
   double condition = 1;  // of the range
   Index rank = 0;
 
-  void take_worst(const HardQuality& q) {
-    error = std::max(error, q.error);
-    above_one = std::max(above_one, q.above_one);
-    below_one = std::max(below_one, q.below_one);
-    pairing = std::max(pairing, q.pairing);
-  }
   // The bounds of docs/polar.md. In double, LAPACK's own singular vectors are only good to
   // rounding times the condition number.
   bool within(bool single, Index n) const {

@@ -26,7 +26,8 @@ void damped_polar(const DampedPolar& solver, const PolarProblem<T>& p) {
   const double tolerance = static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
   const Quadrature f(shift, largest + shift, tolerance);
   inverse_sqrt(t, shift, f, factor, p.workspace);
-  back_transform(h, factor, MatrixView<T>{}, p.workspace, p.threads);
+  back_transform(h, factor, centre_of(shift, largest + shift), MatrixView<T>{}, p.workspace,
+                 p.threads);
   side.multiply(factor, x, 0, p.q);
 }
 

@@ -136,7 +136,8 @@ class Levels {
     if (!split_small_end(tridiagonal_, plan.low, plan.high, f, 0, factor_, small, workspace_)) {
       return {.treatment = Treatment::Refuse};
     }
-    back_transform(reflectors_, factor_, small, workspace_, side_.threads);
+    back_transform(reflectors_, factor_, centre_of(plan.low, plan.high), small, workspace_,
+                   side_.threads);
     return plan;
   }
 

@@ -3,7 +3,6 @@
 #include "normball/base/parallel.h"
 #include "normball/internal/kernels/blas.h"
 #include "normball/internal/kernels/kernels.h"
-#include "normball/internal/polar/exact/diagonal_mean.h"
 #include "normball/internal/polar/exact/rank_update.h"
 #include "normball/internal/polar/exact/tridiagonal.h"
 #include "normball/internal/polar/panels.h"
@@ -104,13 +103,14 @@ void one_sided_update(const BlockReflector<T>& h, MatrixView<T> c, Workspace& wo
 }  // namespace
 
 template <class T>
-void back_transform(const Reflectors<T>& h, MatrixView<T> f, MatrixView<T> z, Workspace& workspace,
-                    int threads) {
+void back_transform(const Reflectors<T>& h, MatrixView<T> f, double centre, MatrixView<T> z,
+                    Workspace& workspace, int threads) {
   const Index n = h.vectors.rows, reflectors = n - 1;
   // Few rows are not worth the larger blocks.
   const Index block = f.rows > 0 ? block_size(n) : std::min<Index>(block_size(n), 16);
   if (reflectors < 1) return;
-  const T mean = f.rows > 0 ? remove_mean(f) : T(0);
+  const T taken = static_cast<T>(centre);
+  for (Index i = 0; i < f.rows; ++i) f(i, i) -= taken;
   for (Index first = (reflectors - 1) / block * block; first >= 0; first -= block) {
     const Workspace::Frame frame(workspace);
     const Index count = std::min(block, reflectors - first), begin = first + 1, size = n - begin;
@@ -121,12 +121,12 @@ void back_transform(const Reflectors<T>& h, MatrixView<T> f, MatrixView<T> z, Wo
     }
     if (z.rows > 0) one_sided_update(part, z.block(0, begin, z.rows, size), workspace, threads);
   }
-  for (Index i = 0; i < f.rows; ++i) f(i, i) += mean;
+  for (Index i = 0; i < f.rows; ++i) f(i, i) += taken;
 }
 
-template void back_transform(const Reflectors<float>&, MatrixView<float>, MatrixView<float>,
+template void back_transform(const Reflectors<float>&, MatrixView<float>, double, MatrixView<float>,
                              Workspace&, int);
-template void back_transform(const Reflectors<double>&, MatrixView<double>, MatrixView<double>,
-                             Workspace&, int);
+template void back_transform(const Reflectors<double>&, MatrixView<double>, double,
+                             MatrixView<double>, Workspace&, int);
 
 }  // namespace normball::detail

@@ -20,53 +20,97 @@ namespace {
 
 using blas::Op;
 
-// λmax / λmin left to float: where n is small, rounding averages over fewer entries, and where x is
-// large, it adds up. The largest direction, which may outweigh all others in <x, q>, has all of the
-// error unless it is brought down.
-double most_ratio(Index n, Index length) {
-  constexpr double large = 5e5;
-  const double entries = static_cast<double>(n) * static_cast<double>(length);
-  return n <= 128 ? 2e4 : 1e5 / std::max(1.0 / 3, entries / large);
-}
-constexpr double most_ratio_alone = 3e3;
-
 // Numbers of directions at the ends, and the eigenvalues between which float works.
 struct Ends {
   Index top, small;  // `small` includes those that count as zero
   double low, high;
+  bool narrow;  // the top can be brought down in float
 
   // Where the largest are brought: the lower, the less rounding they suffer.
   double tau() const { return std::pow(low * high, 0.25); }
 };
 
-// The ends that cost least, by Sturm counts on a grid; none where double throughout costs less.
-std::optional<Ends> choose_ends(const GradedGram& gram, Index length) {
-  constexpr double cost_of_small = 2.3;  // in units of one at the top
-  constexpr size_t last = sturm_shifts - 1;
-  const Index n = gram.t.size(), zeros = n - gram.kept;
-  const double first = static_cast<double>(n) / 16;  // that x is read for it
-  std::array<double, sturm_shifts> shifts;
-  const double decades = std::log(gram.low / gram.high);
-  for (size_t s = 0; s <= last; ++s) {
-    shifts[s] = std::exp(decades * static_cast<double>(s) / static_cast<double>(last));
+// The candidates for the ends: eigenvalues on a grid from the largest downwards, relative to it,
+// and what float leaves between two of them.
+class EndGrid {
+ public:
+  static constexpr size_t last = sturm_shifts - 1;
+
+  explicit EndGrid(const GradedGram& gram) : n_(static_cast<double>(gram.t.size())) {
+    const double decades = std::log(gram.low / gram.high);
+    for (size_t s = 0; s <= last; ++s) {
+      shifts[s] = std::exp(decades * static_cast<double>(s) / static_cast<double>(last));
+    }
+    counts = counts_below(gram.t, gram.high, shifts);
+    for (size_t s = 0; s < last; ++s) {
+      const auto between = static_cast<double>(counts[s] - counts[s + 1]);
+      inverses_[s + 1] = inverses_[s] + between / shifts[s + 1];
+      nuclear_ += between * std::sqrt(shifts[s + 1]);
+    }
   }
-  const auto counts = counts_below(gram.t, gram.high, shifts);
+
+  Index top(size_t t) const { return t == 0 ? 0 : static_cast<Index>(n_) - counts[t]; }
+
+  // Whether float is exact enough where the eigenvalues in [shifts[s], shifts[t]] are left to it.
+  // The error of P is that of its transformation: in proportion to the mean square of its
+  // eigenvalues where rounding spreads, and to the largest where it does not. The largest
+  // direction of x has all of it, which counts in <x, q> where that outweighs the others.
+  bool suits(size_t t, size_t s) const {
+    constexpr double spread = 16, single = 3, most_error = 1.5e-4;
+    constexpr double in_pairing = 0.15, most_pairing = 6e-6;
+    const double growth = std::sqrt(std::max(1.0, n_ / 600));
+    const double error = growth * rounding * std::sqrt(shifts[t]) *
+                         (spread * mean_square(t, s) + single / std::sqrt(shifts[s]));
+    return error <= most_error &&
+           in_pairing * error * std::sqrt(shifts[t]) <= most_pairing * nuclear_;
+  }
+
+  // Whether that is so of x - uᵀ s u x too, where rounding is that of x itself.
+  bool suits_at_top(size_t t, size_t s) const {
+    constexpr double most_error = 4e-5;
+    return rounding * mean_square(t, s) <= most_error;
+  }
+
+  std::array<double, sturm_shifts> shifts;
+  std::array<Index, sturm_shifts> counts;
+
+ private:
+  static constexpr double rounding = 6e-8;
+
+  // Of the eigenvalues of P, its root.
+  double mean_square(size_t t, size_t s) const {
+    const double at_top = static_cast<double>(top(t)) / std::sqrt(shifts[s] * shifts[t]);
+    return std::sqrt((inverses_[s] - inverses_[t] + at_top) / n_);
+  }
+
+  double n_;
+  std::array<double, sturm_shifts> inverses_{};  // Σ 1/λ over the eigenvalues above a shift
+  double nuclear_ = 1;                           // Σ √λ, from below
+};
+
+// The ends that cost least; none where double throughout costs less. Costs are in units of one
+// direction at the top that is brought down in double.
+std::optional<Ends> choose_ends(const GradedGram& gram) {
+  const Index n = gram.t.size(), zeros = n - gram.kept;
+  const EndGrid grid(gram);
   std::optional<Ends> best;
   double least = 0.5 * static_cast<double>(n);
   size_t s = 0;
-  for (size_t t = 0; t <= last; ++t) {
-    const double ratio = t == 0 ? most_ratio_alone : most_ratio(n, length);
-    while (s < last && shifts[s + 1] * ratio >= shifts[t]) ++s;
+  for (size_t t = 0; t <= EndGrid::last; ++t) {
+    s = std::max(s, t);
+    while (s < EndGrid::last && grid.suits(t, s + 1)) ++s;
     // Below the smallest eigenvalue kept there is nothing to gain.
     size_t at = s;
-    while (at > t && counts[at - 1] <= zeros) --at;
-    const Index top = t == 0 ? 0 : n - counts[t], small = std::max(zeros, counts[at]);
-    const double cost = static_cast<double>(top) + (top > 0 ? first : 0) +
-                        cost_of_small * static_cast<double>(small - zeros) +
-                        (small > zeros ? first : 0) + static_cast<double>(zeros);
+    while (at > t && grid.counts[at - 1] <= zeros) --at;
+    const Index top = grid.top(t), small = std::max(zeros, grid.counts[at]) - zeros;
+    const bool narrow = small == 0 && grid.suits_at_top(t, at);
+    const double each = narrow ? 0.4 : 1, reading = static_cast<double>(n) / (narrow ? 50 : 16);
+    const double cost = each * static_cast<double>(top + small) + (top + small > 0 ? reading : 0) +
+                        0.5 * static_cast<double>(zeros);
     if (cost < least) {
       least = cost;
-      best = Ends{top, small, std::max(gram.low, shifts[at] * gram.high), shifts[t] * gram.high};
+      best = Ends{top, small + zeros, std::max(gram.low, grid.shifts[at] * gram.high),
+                  grid.shifts[t] * gram.high, narrow};
     }
   }
   return best;
@@ -87,103 +131,133 @@ Reflectors<float> narrowed(const Reflectors<double>& h, Workspace& workspace) {
   return to;
 }
 
-// The rows of z, each times its weight, in float.
-MatrixView<float> scaled_rows(ConstMatrixView<double> z, std::span<const double> weights,
-                              Workspace& workspace) {
-  const auto out = workspace.matrix<float>(z.rows, z.cols);
+// The rows of z, each times its weight.
+template <class T>
+MatrixView<T> scaled_rows(ConstMatrixView<double> z, std::span<const double> weights,
+                          Workspace& workspace) {
+  const auto out = workspace.matrix<T>(z.rows, z.cols);
   for (Index i = 0; i < z.rows; ++i) {
     const double weight = weights[static_cast<size_t>(i)];
     std::transform(z.row(i), z.row(i) + z.cols, out.row(i),
-                   [=](double x) { return static_cast<float>(weight * x); });
+                   [=](double x) { return static_cast<T>(weight * x); });
   }
   return out;
 }
 
-// The eigenpairs of both ends; the rows of `vectors` are those at the top, then the small ones.
+// The eigenpairs of both ends; the rows of `vectors` are the small ones, ascending, then those at
+// the top.
 struct EndPairs {
   std::span<double> values;
   MatrixView<double> vectors;
-  Index top;
+  Index small;
 
   EndPairs(Index n, const Ends& ends, Workspace& workspace)
       : values(workspace.take<double>(ends.top + ends.small)),
         vectors(workspace.matrix<double>(ends.top + ends.small, n)),
-        top(ends.top) {}
+        small(ends.small) {}
 
   bool find(const GradedGram& gram, const Ends& ends, Workspace& workspace) const {
-    const auto count = static_cast<size_t>(top);
-    return (top == 0 || largest_eigenpairs(gram.t, ends.high, gram.high, values.first(count),
-                                           top_vectors(), workspace)) &&
-           (ends.small == 0 ||
-            smallest_eigenpairs(gram.t, ends.low, gram.high, values.subspan(count), small_vectors(),
-                                workspace));
+    const auto count = static_cast<size_t>(small);
+    return (ends.top == 0 ||
+            largest_eigenpairs(gram.t, ends.high, gram.high, values.subspan(count),
+                               vectors.row_range(small, vectors.rows), workspace)) &&
+           (small == 0 || smallest_eigenpairs(gram.t, ends.low, gram.high, values.first(count),
+                                              vectors.row_range(0, small), workspace));
   }
-  MatrixView<double> top_vectors() const { return vectors.row_range(0, top); }
-  MatrixView<double> small_vectors() const { return vectors.row_range(top, vectors.rows); }
 };
 
-// factor <- H p(T) Hᵀ, p being 1/sqrt between the ends, 1/τ at the top and 0 at the small end.
-void find_factor(const GradedGram& gram, const Ends& ends, const EndPairs& pairs,
-                 MatrixView<float> factor, Workspace& workspace, int threads) {
+// factor <- p(T), p being 1/sqrt between the ends, 1/τ at the top and 0 at the small end, where f
+// is several times as large as 1/sqrt(low) before it is taken out: from its first two poles, which
+// are added in double.
+void find_function(const Tridiagonal<double>& t, const Ends& ends, const EndPairs& pairs,
+                   MatrixView<float> factor, Workspace& workspace) {
+  constexpr double tolerance = 5e-7;
   const Workspace::Frame frame(workspace);
-  const Quadrature f(ends.low, ends.high, 6e-8);
-  inverse_sqrt(gram.t, 0, f, factor, workspace);
+  const Quadrature f(ends.low, ends.high, tolerance);
+  const int steep = pairs.vectors.rows > 0 ? 2 : 0;
+  inverse_sqrt(t, 0, f.poles(steep, f.count), factor, workspace);
+  if (steep == 0) return;
+  const auto wide = square_matrix<double>(t.size(), workspace);
+  inverse_sqrt(t, 0, f.poles(0, steep), wide, workspace);
   const auto weights = workspace.take<double>(pairs.vectors.rows);
   const double inverse_tau = 1 / ends.tau();
-  const auto count = static_cast<size_t>(pairs.top);
+  const auto count = static_cast<size_t>(pairs.small);
   for (size_t i = 0; i < weights.size(); ++i) {
     const double value = f(pairs.values[i]);
-    weights[i] = std::sqrt(i < count ? inverse_tau - value : value);
+    weights[i] = std::sqrt(i < count ? value : inverse_tau - value);
   }
-  if (pairs.top > 0) {
-    blas::syrk<float>(1, scaled_rows(pairs.top_vectors(), weights.first(count), workspace),
-                      Op::Transpose, 1, factor);
+  const auto scaled = scaled_rows<double>(pairs.vectors, weights, workspace);
+  if (pairs.small > 0) {
+    blas::syrk<double>(-1, scaled.row_range(0, pairs.small), Op::Transpose, 1, wide);
   }
-  if (ends.small > 0) {
-    blas::syrk<float>(-1, scaled_rows(pairs.small_vectors(), weights.subspan(count), workspace),
-                      Op::Transpose, 1, factor);
+  if (ends.top > 0) {
+    blas::syrk<double>(1, scaled.row_range(pairs.small, scaled.rows), Op::Transpose, 1, wide);
   }
-  back_transform(narrowed(gram.h, workspace), factor, {}, workspace, threads);
+  for (Index i = 0; i < factor.rows; ++i) {
+    const double* from = wide.row(i);
+    float* to = factor.row(i);
+    for (Index j = i; j < factor.cols; ++j) {
+      to[j] = static_cast<float>(static_cast<double>(to[j]) + from[j]);
+    }
+  }
+}
+
+// out <- x - uᵀ diag(shares) u x  (x - x uᵀ diag(shares) u)
+void take_out_in_float(const ShortSide<float>& side, ConstMatrixView<double> u,
+                       std::span<const double> shares, ConstMatrixView<float> x,
+                       MatrixView<float> out, Workspace& workspace) {
+  const Workspace::Frame frame(workspace);
+  const auto narrow = workspace.matrix<float>(u.rows, u.cols);
+  const auto part = side.matrix(u.rows, x, workspace);
+  convert(u, narrow);
+  side.transform(1, narrow, Op::None, x, 0, part);
+  copy<float>(x, out);
+  side.transform(-1, scaled_rows<float>(u, shares, workspace), Op::Transpose, part, 1, out);
 }
 
 }  // namespace
 
 Graded graded_polar(const ShortSide<float>& side, const GradedGram& gram, ConstMatrixView<float> x,
                     MatrixView<float> q, MatrixView<float> spare, Workspace& workspace) {
-  const auto ends = choose_ends(gram, side.length(x));
+  const auto ends = choose_ends(gram);
   if (!ends) return Graded::TooManyEnds;
   const Workspace::Frame frame(workspace);
   const Index n = gram.t.size(), zeros = n - gram.kept, small = ends->small - zeros;
   const EndPairs pairs(n, *ends, workspace);
   if (!pairs.find(gram, *ends, workspace)) return Graded::Failed;
   const auto factor = square_matrix<float>(n, workspace);
-  find_factor(gram, *ends, pairs, factor, workspace, side.threads);
-  back_transform(gram.h, {}, pairs.vectors, workspace, side.threads);
-
-  const auto small_vectors = pairs.small_vectors().row_range(zeros, ends->small);
-  MatrixView<float> part;
-  if (small > 0) {
-    part =
-        side.left ? workspace.matrix<float>(small, x.cols) : workspace.matrix<float>(x.rows, small);
-    project_on(side, small_vectors, x, part, workspace);
+  find_function(gram.t, *ends, pairs, factor, workspace);
+  {
+    const Workspace::Frame inner(workspace);
+    back_transform(narrowed(gram.h, workspace), factor, centre_of(ends->low, ends->high), {},
+                   workspace, side.threads);
   }
+
+  const auto vectors = pairs.vectors.row_range(zeros, pairs.vectors.rows);
+  const auto values = pairs.values.subspan(static_cast<size_t>(zeros));
+  const auto part = side.matrix(small, x, workspace);
   ConstMatrixView<float> reduced = x;
-  if (pairs.top > 0) {
-    const auto shares = workspace.take<double>(pairs.top);
+  if (vectors.rows > 0) back_transform(gram.h, {}, 0, vectors, workspace, side.threads);
+  if (ends->top > 0) {
+    const auto shares = workspace.take<double>(ends->top);
     for (size_t i = 0; i < shares.size(); ++i) {
-      shares[i] = 1 - ends->tau() / std::sqrt(pairs.values[i]);
+      shares[i] = 1 - ends->tau() / std::sqrt(values[static_cast<size_t>(small) + i]);
     }
-    take_out(side, pairs.top_vectors(), shares, x, spare, workspace);
+    if (ends->narrow) {
+      take_out_in_float(side, vectors, shares, x, spare, workspace);
+    } else {
+      take_out(side, vectors, shares, x, part, spare, workspace);
+    }
     reduced = spare;
+  } else if (small > 0) {
+    project_on(side, vectors, x, part, workspace);
   }
   side.multiply(factor, reduced, 0, q);
   if (small > 0) {
     const auto weights = workspace.take<double>(small);
-    for (Index i = 0; i < small; ++i) {
-      weights[static_cast<size_t>(i)] =
-          1 / std::sqrt(pairs.values[static_cast<size_t>(pairs.top + zeros + i)]);
-    }
-    side.transform(1, scaled_rows(small_vectors, weights, workspace), Op::Transpose, part, 1, q);
+    for (size_t i = 0; i < weights.size(); ++i) weights[i] = 1 / std::sqrt(values[i]);
+    side.transform(1, scaled_rows<float>(vectors.row_range(0, small), weights, workspace),
+                   Op::Transpose, part, 1, q);
   }
   return Graded::Done;
 }

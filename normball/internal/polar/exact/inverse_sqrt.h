@@ -1,6 +1,8 @@
 // 1/sqrt of a tridiagonal matrix through a sum of poles. Internal.
 #pragma once
 
+#include <cmath>
+
 #include "normball/internal/polar/exact/tridiagonal.h"
 
 namespace normball::detail {
@@ -14,7 +16,18 @@ struct Quadrature {
 
   Quadrature(double low, double high, double tolerance);
   double operator()(double lambda) const;
+  // The sum of some of the poles, which ascend.
+  Quadrature poles(int begin, int end) const;
+
+ private:
+  Quadrature() = default;
 };
+
+// What to take out of 1/sqrt on [low, high] before a transformation whose errors are proportional
+// to the rest: relative to 1/sqrt they are then nowhere more than (√high - √low) / (√high + √low)
+// times those of the transformation. The mean of 1/sqrt, many times 1/√high where the spectrum is
+// not flat, would leave that many times more at the largest eigenvalues.
+inline double centre_of(double low, double high) { return 2 / (std::sqrt(low) + std::sqrt(high)); }
 
 // The upper triangle of f <- q(T + shift).
 template <class T, class F>

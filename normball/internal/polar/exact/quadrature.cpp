@@ -61,6 +61,14 @@ Quadrature::Quadrature(double low, double high, double tolerance) {
   }
 }
 
+Quadrature Quadrature::poles(int begin, int end) const {
+  Quadrature part;
+  part.count = end - begin;
+  std::copy(weight + begin, weight + end, part.weight);
+  std::copy(pole + begin, pole + end, part.pole);
+  return part;
+}
+
 double Quadrature::operator()(double lambda) const {
   double sum = 0;
   for (int p = 0; p < count; ++p) sum += weight[p] / (lambda + pole[p]);

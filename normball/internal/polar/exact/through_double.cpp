@@ -93,7 +93,7 @@ struct Reduced : GradedGram {
       : GradedGram{.h = {g, workspace.take<double>(g.rows)},
                    .t = Tridiagonal<double>::take(g.rows, workspace)} {
     tridiagonalize(h, t, workspace, threads);
-    high = largest_eigenvalue(t);
+    high = largest_eigenvalue(t, 1e-9);
     low = cut * cut * high;
     kept = g.rows - count_below(t, low);
   }
@@ -110,7 +110,7 @@ struct Reduced : GradedGram {
     const Quadrature f(low + shift, high + shift, 1e-8);
     detail::inverse_sqrt(t, shift, f, factor, workspace);
     if (!split_small_end(t, low, high, f, shift, factor, dropped, workspace)) return false;
-    back_transform(h, factor, {}, workspace, threads);
+    back_transform(h, factor, centre_of(low, high), {}, workspace, threads);
     return true;
   }
 
@@ -125,7 +125,7 @@ struct Reduced : GradedGram {
       kernels<double>().scale(w.row(i), weight, t.size());
     }
     blas::syrk<double>(1, w, Op::Transpose, 0, factor);
-    back_transform(h, factor, {}, workspace, threads);
+    back_transform(h, factor, centre_of(low, high), {}, workspace, threads);
     return true;
   }
 };
@@ -175,7 +175,7 @@ bool multiply_thin(const ShortSide<float>& side, ConstMatrixView<double> c, cons
   if (!largest_eigenpairs(reduced.t, reduced.low, reduced.high, values, w, workspace)) return false;
   const auto narrow_w = workspace.matrix<float>(kept, rank);
   const auto narrow_b = workspace.matrix<float>(kept, n);
-  back_transform(reduced.h, {}, w, workspace, side.threads);
+  back_transform(reduced.h, {}, 0, w, workspace, side.threads);
   convert(w, narrow_w);
   for (Index i = 0; i < kept; ++i) {
     kernels<double>().scale(w.row(i), 1 / std::sqrt(values[static_cast<size_t>(i)]), rank);
@@ -196,7 +196,7 @@ bool multiply_thin(const ShortSide<float>& side, ConstMatrixView<double> c, cons
 std::size_t through_double_bytes(Index n, Index length) {
   const Index padded = n + 16, square = n * padded;
   const Index doubles =
-      std::max(7 * square + square / 2, 4 * square + square / 2 + n * length / 4) + 1400 * n + 8192;
+      std::max(7 * square + square / 2, 5 * square + square / 2 + n * length / 4) + 1400 * n + 8192;
   return static_cast<std::size_t>(doubles) * sizeof(double);
 }
 

@@ -44,9 +44,9 @@ void tridiagonalize(const Reflectors<T>& h, const Tridiagonal<T>& t, Workspace& 
                     int threads);
 
 // f <- H f Hᵀ (upper triangle), and z <- z Hᵀ: eigenvectors of T in rows become those of a. Either
-// may be empty.
+// may be empty. Rounding is that of f - centre.
 template <class T>
-void back_transform(const Reflectors<T>& h, MatrixView<T> f, MatrixView<T> z, Workspace& workspace,
-                    int threads);
+void back_transform(const Reflectors<T>& h, MatrixView<T> f, double centre, MatrixView<T> z,
+                    Workspace& workspace, int threads);
 
 }  // namespace normball::detail

@@ -40,15 +40,44 @@ void for_each_piece(const ShortSide<T>& side, ConstMatrixView<T> x, Index rows,
   });
 }
 
+// r <- x xᵀ as the sum over one or two parts of the long side: whole triangles at a time are what
+// BLAS is fastest at.
+void gram_of_parts(const ShortSide<float>& side, ConstMatrixView<float> x, MatrixView<double> r,
+                   Workspace& workspace) {
+  constexpr Index most = 192, worth_two = 512;
+  const Workspace::Frame frame(workspace);
+  const Index n = r.rows, length = side.length(x), count = length >= worth_two ? 2 : 1;
+  const auto buffers = workspace.matrix<double>(count, n * std::min(length, most));
+  const auto second = workspace.matrix<double>(count == 2 ? n : 0, n);
+  const Op op = side.left ? Op::None : Op::Transpose;
+  parallel_for(count, worth_threads(n, length, n, side.threads), [&](Index p, int) {
+    const Range all = panel(length, count, p);
+    const Index pieces = (all.size + most - 1) / most;
+    for (Index i = 0; i < pieces; ++i) {
+      const Range range = panel(all.size, pieces, i);
+      const auto from = side.stretch(x, all.begin + range.begin, range.size);
+      const MatrixView<double> piece(buffers.row(p), from.rows, from.cols);
+      convert(from, piece);
+      blas::syrk<double>(1, piece, op, i == 0 ? 0 : 1, p == 0 ? r : second);
+    }
+  });
+  for (Index i = 0; i < second.rows; ++i) {
+    kernels<double>().add_scaled(r.row(i) + i, 1, second.row(i) + i, 1, 1, n - i);
+  }
+}
+
 }  // namespace
 
 void gram_in_double(const ShortSide<float>& side, ConstMatrixView<float> x, MatrixView<double> r,
                     Workspace& workspace) {
+  constexpr Index worth_blocks = 512;  // size from which blocks of r are shared out, not parts of x
+  const Index n = side.size(x), length = side.length(x);
+  if (n < worth_blocks) return gram_of_parts(side, x, r, workspace);
   constexpr Index most = 512;  // of the long side at a time, so that it stays in the cache
   const Workspace::Frame frame(workspace);
   const ShortSide<double> wide{side.left, side.threads};
-  const Index length = side.length(x), pieces = (length + most - 1) / most;
-  const auto buffer = workspace.take<double>(side.size(x) * std::min(length, most));
+  const Index pieces = (length + most - 1) / most;
+  const auto buffer = workspace.take<double>(n * std::min(length, most));
   for (Index i = 0; i < pieces; ++i) {
     const Range range = panel(length, pieces, i);
     const auto from = side.stretch(x, range.begin, range.size);
@@ -87,23 +116,29 @@ void project_on(const ShortSide<float>& side, ConstMatrixView<double> u, ConstMa
                  });
 }
 
-void take_out(const ShortSide<float>& side, ConstMatrixView<double> u,
-              std::span<const double> shares, ConstMatrixView<float> x, MatrixView<float> out,
-              Workspace& workspace) {
+void take_out(const ShortSide<float>& side, ConstMatrixView<double> vectors,
+              std::span<const double> shares, ConstMatrixView<float> x, MatrixView<float> part,
+              MatrixView<float> out, Workspace& workspace) {
   const Workspace::Frame frame(workspace);
   const ShortSide<double> wide{side.left, 1};
   const Index panels = panel_count(side.length(x), 2 * chunk);
-  const auto buffers = workspace.matrix<double>(panels, chunk * u.rows);
-  const auto scaled = workspace.matrix<double>(u.rows, u.cols);
-  for (Index i = 0; i < u.rows; ++i) {
-    kernels<double>().add_scaled(scaled.row(i), 0, u.row(i), shares[static_cast<size_t>(i)], 1,
-                                 u.cols);
+  const Index count = vectors.rows, taken = static_cast<Index>(shares.size()),
+              first = count - taken;
+  const auto buffers = workspace.matrix<double>(panels, chunk * count);
+  const auto scaled = workspace.matrix<double>(taken, vectors.cols);
+  for (Index i = 0; i < taken; ++i) {
+    kernels<double>().add_scaled(scaled.row(i), 0, vectors.row(first + i),
+                                 shares[static_cast<size_t>(i)], 1, vectors.cols);
   }
-  for_each_piece(side, x, u.rows, workspace, [&](Index p, Range range, MatrixView<double> piece) {
-    const MatrixView<double> part(buffers.row(p), side.left ? u.rows : range.size,
-                                  side.left ? range.size : u.rows);
-    wide.transform(1, scaled, Op::None, piece, 0, part);
-    wide.transform(-1, u, Op::Transpose, part, 1, piece);
+  for_each_piece(side, x, count, workspace, [&](Index p, Range range, MatrixView<double> piece) {
+    const MatrixView<double> all(buffers.row(p), side.left ? count : range.size,
+                                 side.left ? range.size : count);
+    const auto of = [&](Index begin, Index size) {
+      return side.left ? all.row_range(begin, begin + size) : all.block(0, begin, range.size, size);
+    };
+    wide.transform(1, vectors, Op::None, piece, 0, all);
+    if (first > 0) convert(of(0, first), side.stretch(part, range.begin, range.size));
+    wide.transform(-1, scaled, Op::Transpose, of(first, taken), 1, piece);
     convert(piece, side.stretch(out, range.begin, range.size));
   });
 }
