@@ -115,7 +115,8 @@ class Levels {
   // factor_ <- the p(R) that suits gram_ best.
   Plan find_factor(bool first_level) {
     constexpr bool can_refuse = std::is_same_v<T, float>;
-    if (can_refuse && first_level && !looks_flat<T>(gram_)) {
+    if (can_refuse && first_level && !looks_flat<T>(gram_) &&
+        !looks_regular<T>(gram_, Tuning<T>::clean_ratio(gram_.rows), factor_)) {
       return {.treatment = Treatment::Refuse};
     }
     tridiagonalize(reflectors_, tridiagonal_, workspace_, side_.threads);

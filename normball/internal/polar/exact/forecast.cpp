@@ -54,6 +54,21 @@ bool sample_looks_flat(const ShortSide<T>& side, ConstMatrixView<T> x, Workspace
   return scale * trace * trace >= least_flatness * k * squares;
 }
 
+// ‖r‖_F is a bound of the largest eigenvalue, close where few outweigh the others; that of
+// Gershgorin's discs, which the plan goes by, may be twice as large.
+template <class T>
+bool looks_regular(ConstMatrixView<T> r, double ratio, MatrixView<T> scratch) {
+  double squares = 0;
+  for (Index i = 0; i < r.rows; ++i) {
+    const double diagonal = r(i, i);
+    squares += 2 * kernels<T>().sum_squares(r.row(i) + i, 1, r.cols - i) - diagonal * diagonal;
+    std::copy_n(r.row(i) + i, r.cols - i, scratch.row(i) + i);
+  }
+  const T shift = static_cast<T>(2 * ratio * std::sqrt(squares));
+  for (Index i = 0; i < r.rows; ++i) scratch(i, i) -= shift;
+  return blas::cholesky(scratch);
+}
+
 // The pivots of three quarters of r are enough.
 template <class T>
 bool looks_full(ConstMatrixView<T> r, double shift, MatrixView<T> scratch) {
@@ -76,6 +91,7 @@ bool looks_full(ConstMatrixView<T> r, double shift, MatrixView<T> scratch) {
 #define NORMBALL_INSTANTIATE(T)                                                         \
   template bool looks_flat(ConstMatrixView<T>);                                         \
   template bool sample_looks_flat(const ShortSide<T>&, ConstMatrixView<T>, Workspace&); \
+  template bool looks_regular(ConstMatrixView<T>, double, MatrixView<T>);               \
   template bool looks_full(ConstMatrixView<T>, double, MatrixView<T>);
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)

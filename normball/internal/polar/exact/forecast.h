@@ -13,6 +13,11 @@ bool looks_flat(ConstMatrixView<T> r);
 template <class T>
 bool sample_looks_flat(const ShortSide<T>& side, ConstMatrixView<T> x, Workspace& workspace);
 
+// Whether all eigenvalues of r are above a share `ratio` of the largest, and not only just, from a
+// Cholesky factorization of r less as much. `scratch` is as large as r.
+template <class T>
+bool looks_regular(ConstMatrixView<T> r, double ratio, MatrixView<T> scratch);
+
 // Whether most eigenvalues of r are above `shift`, from pivots of a Cholesky factorization of
 // r + shift. `scratch` is as large as r.
 template <class T>

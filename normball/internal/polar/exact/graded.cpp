@@ -56,7 +56,7 @@ class EndGrid {
   // eigenvalues where rounding spreads, and to the largest where it does not. The largest
   // direction of x has all of it, which counts in <x, q> where that outweighs the others.
   bool suits(size_t t, size_t s) const {
-    constexpr double spread = 16, single = 3, most_error = 1.5e-4;
+    constexpr double spread = 16, single = 16, most_error = 1.5e-4;
     constexpr double in_pairing = 0.15, most_pairing = 6e-6;
     const double growth = std::sqrt(std::max(1.0, n_ / 600));
     const double error = growth * rounding * std::sqrt(shifts[t]) *
@@ -65,10 +65,11 @@ class EndGrid {
            in_pairing * error * std::sqrt(shifts[t]) <= most_pairing * nuclear_;
   }
 
-  // Whether that is so of x - uᵀ s u x too, where rounding is that of x itself.
+  // Whether that is so of x - uᵀ s u x too, where rounding is that of x itself, in as many
+  // directions as are brought down.
   bool suits_at_top(size_t t, size_t s) const {
-    constexpr double most_error = 4e-5;
-    return rounding * mean_square(t, s) <= most_error;
+    constexpr double most_error = 2.5e-5;
+    return rounding * mean_square(t, s) * std::sqrt(static_cast<double>(top(t))) <= most_error;
   }
 
   std::array<double, sturm_shifts> shifts;
@@ -105,8 +106,8 @@ std::optional<Ends> choose_ends(const GradedGram& gram) {
     const Index top = grid.top(t), small = std::max(zeros, grid.counts[at]) - zeros;
     const bool narrow = small == 0 && grid.suits_at_top(t, at);
     const double each = narrow ? 0.4 : 1, reading = static_cast<double>(n) / (narrow ? 50 : 16);
-    const double cost = each * static_cast<double>(top + small) + (top + small > 0 ? reading : 0) +
-                        0.5 * static_cast<double>(zeros);
+    const double cost = each * static_cast<double>(top) + 2 * static_cast<double>(small) +
+                        (top + small > 0 ? reading : 0) + static_cast<double>(zeros);
     if (cost < least) {
       least = cost;
       best = Ends{top, small + zeros, std::max(gram.low, grid.shifts[at] * gram.high),

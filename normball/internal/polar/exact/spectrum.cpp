@@ -77,7 +77,7 @@ Plan make_plan(const Tridiagonal<T>& t, double final_ratio, double cut) {
   plan.removed = zeros;
   plan.final = low >= final_ratio;
   if (plan.final) return plan;
-  if (counts[at_final] <= most_deflated_to_end(t.size())) {
+  if (counts[at_final] <= most_deflated_to_end<T>(t.size(), low >= clean_ratio)) {
     deflate(at_final);
     plan.final = true;
   } else if (low < clean_ratio && counts[at_split] <= most_deflated<T>(t.size())) {

@@ -30,8 +30,13 @@ template <class T>
 constexpr Index most_deflated(Index n) {
   return std::is_same_v<T, double> ? n : n / 5;
 }
-// ... in order to save the closing step.
-constexpr Index most_deflated_to_end(Index n) { return n / 8; }
+// ... in order to save the closing step, which costs less than a few directions do where x is
+// small.
+template <class T>
+constexpr Index most_deflated_to_end(Index n, bool can_close) {
+  if (std::is_same_v<T, double> || !can_close || n > 64) return n / 8;
+  return n <= 32 ? 0 : n / 16;
+}
 
 // `final_ratio`: λmin / λmax from which the plan is final. Eigenvalues up to cut² count as zero.
 template <class T>
