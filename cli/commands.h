@@ -17,6 +17,7 @@ void add_config_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_doctor_command(CLI::App& app, FurtherFindings further);
 void add_lab_command(CLI::App& app);
+void add_launch_command(CLI::App& app);
 void add_report_command(CLI::App& app);
 
 // Where there is a trainer, which they start.

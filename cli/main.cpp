@@ -30,8 +30,8 @@ void open_closed_streams() {
 const normball::cli::CommandPrograms programs{};
 const normball::cli::FurtherFindings libraries = normball::cli::add_training_libraries;
 #else
-constexpr std::string_view light[] = {"--version",  "config", "data",   "demo",
-                                      "experiment", "lab",    "report", "sweep"};
+constexpr std::string_view light[] = {"--version", "config", "data",   "demo", "experiment",
+                                      "lab",       "launch", "report", "sweep"};
 const normball::cli::CommandPrograms programs{light, NORMBALL_OTHER_PROGRAM};
 const normball::cli::FurtherFindings libraries = {};
 #endif
@@ -46,6 +46,7 @@ int run_command(int argc, char** argv) {
   normball::cli::add_data_command(app);
   normball::cli::add_doctor_command(app, libraries);
   normball::cli::add_lab_command(app);
+  normball::cli::add_launch_command(app);
   normball::cli::add_report_command(app);
 #ifdef NORMBALL_TRAINER
   normball::cli::add_demo_command(app);
