@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/environment.h"
 #include "cli/options.h"
 #include "normball/base/error.h"
 #include "normball/base/text.h"
@@ -57,39 +59,69 @@ void leave_configuration(TrainCommand& command) {
   if (command.config.empty()) throw CLI::RequiredError("config");
 }
 
-void train(TrainCommand command) {
-  const trainer::runtime::StopSignals signals;
+// A rank's part of the cores, where neither the configuration nor the user says it.
+std::int64_t threads_of(const trainer::config::Config& config, const trainer::train::Team& team) {
+  if (team.alone() || config.run.threads > 0) return config.run.threads;
+  const std::string adopted = adopted_environment();
+  const bool by_user = std::getenv("OMP_NUM_THREADS") != nullptr &&
+                       adopted.find("OMP_NUM_THREADS") == std::string::npos;
+  return by_user ? 0 : trainer::train::threads_in(team.place());
+}
+
+void train_in(const std::shared_ptr<trainer::train::Team>& team, TrainCommand command) {
+  command.options.team = team;
   leave_configuration(command);
   if (command.name) require_not_set(command.settings, "run.name", "--name " + *command.name);
   if (command.resume) require_not_set(command.settings, "run.resume", "--resume");
   if (command.overfit_batch) {
     require_not_set(command.settings, "train.overfit_batch", "--overfit-batch");
   }
-  auto config = load_with_warnings(command.config, command.settings);
+  auto config = team->leads() ? load_with_warnings(command.config, command.settings)
+                              : trainer::config::load_config(command.config, command.settings);
   if (command.name) config.run.name = *command.name;
   trainer::config::validate_name(config.run.name, command.name ? "--name" : command.config);
   if (command.resume) config.run.resume = *command.resume;
   if (command.overfit_batch) config.train.overfit_batch = true;
-  trainer::runtime::use_threads(config.run.threads);
+  trainer::runtime::use_threads(threads_of(config, *team));
   trainer::runtime::keep_tensor_memory();
   trainer::train::Trainer trainer(config, command.options);
+  std::ostream nowhere(nullptr);
+  std::ostream& out = team->leads() ? std::cout : nowhere;
   if (command.options.dry_run) {
-    std::cout << trainer.explain() << "\nNothing was trained or written (--dry-run).\n";
+    out << trainer.explain() << "\nNothing was trained or written (--dry-run).\n";
     return;
   }
-  trainer::runtime::Progress progress(std::cerr, trainer::runtime::can_redraw(STDERR_FILENO));
+  trainer::runtime::Progress progress(team->leads() ? std::cerr : nowhere,
+                                      team->leads() && trainer::runtime::can_redraw(STDERR_FILENO));
   const auto result = trainer.run(progress);
-  std::cout << (result.finished ? "finished" : "stopped") << " after step " << result.step << " of "
-            << trainer.steps() << " in " << trainer::runtime::duration_text(result.seconds);
-  if (result.skipped > 0) std::cout << ", " << result.skipped << " skipped as not finite";
-  if (result.evaluation) std::cout << ": " << result_text(*result.evaluation);
-  std::cout << "\n" << trainer.directory().string() << '\n';
-  if (!result.finished) std::cout << "to continue: --resume\n";
-  std::cout << std::flush;  // before a closed pipe ends the process
+  out << (result.finished ? "finished" : "stopped") << " after step " << result.step << " of "
+      << trainer.steps() << " in " << trainer::runtime::duration_text(result.seconds);
+  if (!team->alone()) out << " on " << team->size() << " ranks";
+  if (result.skipped > 0) out << ", " << result.skipped << " skipped as not finite";
+  if (result.evaluation) out << ": " << result_text(*result.evaluation);
+  out << "\n" << trainer.directory().string() << '\n';
+  if (!result.finished) out << "to continue: --resume\n";
+  out << std::flush;  // before a closed pipe ends the process
   if (result.verdict.diverged) {
     throw std::runtime_error(error_message("train", "the run diverged: ", result.verdict.text));
   }
-  if (!result.verdict.text.empty()) std::cerr << "warning: " << result.verdict.text << '\n';
+  if (!result.verdict.text.empty() && team->leads()) {
+    std::cerr << "warning: " << result.verdict.text << '\n';
+  }
+}
+
+// What ends one of several ranks is told to the others, but for what another one told.
+void train(TrainCommand command) {
+  const trainer::runtime::StopSignals signals;
+  const auto team = trainer::train::Team::find();
+  try {
+    train_in(team, std::move(command));
+  } catch (const ranks::RanksError&) {
+    throw;
+  } catch (const std::exception& error) {
+    team->fail(error.what());
+    throw;
+  }
 }
 
 void evaluate(const StoredCommand& command) {

@@ -98,15 +98,15 @@ ImageLoader::ImageLoader(ImageSet images, ImageLoaderOptions options, DataCursor
   start_epoch();
 }
 
-void ImageLoader::next(ImageBatch& batch) {
+void ImageLoader::next(ImageBatch& batch, std::int64_t first, std::int64_t end) {
   if (images_.count - cursor_.position < options_.batch) {
     ++cursor_.epoch;
     cursor_.position = 0;
     start_epoch();
   }
-  resize(images_, options_.batch, batch);
-  for (std::int64_t i = 0; i < options_.batch; ++i) {
-    const std::int64_t image = order_[static_cast<size_t>(cursor_.position + i)];
+  resize(images_, end - first, batch);
+  for (std::int64_t i = 0; i < batch.count; ++i) {
+    const std::int64_t image = order_[static_cast<size_t>(cursor_.position + first + i)];
     draw(images_, table_, image, place(options_.augmentation, cursor_, image),
          batch.pixels.data() + i * images_.image_size());
     batch.labels[static_cast<size_t>(i)] = images_.label(image);

@@ -49,7 +49,9 @@ class ImageLoader {
   ImageLoader(ImageSet images, ImageLoaderOptions options, DataCursor cursor);
 
   // Fills the batch, whose buffers are reused, and moves on; epochs follow one another without end.
-  void next(ImageBatch& batch);
+  void next(ImageBatch& batch) { next(batch, 0, options_.batch); }
+  // Only images [first, end) of the next batch; moves on by all of it.
+  void next(ImageBatch& batch, std::int64_t first, std::int64_t end);
   const DataCursor& cursor() const { return cursor_; }
   // Only whole batches: the rest of an epoch is not shown.
   std::int64_t batches_per_epoch() const { return images_.count / options_.batch; }

@@ -54,20 +54,20 @@ void TokenLoader::start_epoch() {
   order_ = shuffled_order(cursor_.seed, cursor_.epoch, windows_);
 }
 
-void TokenLoader::next(TokenBatch& batch) {
-  resize(options_.batch, options_.length, batch);
+void TokenLoader::next(TokenBatch& batch, std::int64_t first, std::int64_t end) {
+  resize(end - first, options_.length, batch);
   for (std::int64_t row = 0; row < options_.batch; ++row) {
     if (cursor_.position == windows_) {
       ++cursor_.epoch;
       cursor_.position = 0;
       start_epoch();
     }
-    const std::int64_t window = options_.shuffle
-                                    ? std::int64_t{order_[static_cast<size_t>(cursor_.position)]}
-                                    : cursor_.position;
+    const std::int64_t position = cursor_.position++;
+    if (row < first || row >= end) continue;
+    const std::int64_t window =
+        options_.shuffle ? std::int64_t{order_[static_cast<size_t>(position)]} : position;
     data_.read(offset_ + window * options_.length, window_);
-    set_row(row, window_, batch);
-    ++cursor_.position;
+    set_row(row - first, window_, batch);
   }
   batch.after = cursor_;
 }

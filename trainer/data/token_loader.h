@@ -34,7 +34,9 @@ class TokenLoader {
 
   // Fills the batch, whose buffers are reused, and moves on. Always whole batches: one may end an
   // epoch and start the next.
-  void next(TokenBatch& batch);
+  void next(TokenBatch& batch) { next(batch, 0, options_.batch); }
+  // Only windows [first, end) of the next batch; moves on by all of it.
+  void next(TokenBatch& batch, std::int64_t first, std::int64_t end);
   const DataCursor& cursor() const { return cursor_; }
   std::int64_t windows_per_epoch() const { return windows_; }
 

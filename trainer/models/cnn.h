@@ -41,6 +41,7 @@ class Cnn : public Model {
   // Whitens: filters so that their outputs on patches of these images have covariance 1, and their
   // negatives.
   void prepare(const torch::Tensor& images) override;
+  std::optional<double> statistics_decay() const override { return config_.norm_momentum; }
   double training_flops() const override;
 
   // Logits of the images as they are, on running statistics.

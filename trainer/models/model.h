@@ -74,6 +74,10 @@ class Model {
   // Sets what depends on the data, from training inputs, before the first step.
   virtual void prepare(const torch::Tensor& /*inputs*/) {}
 
+  // For a model whose pass depends on the batch as a whole (batch statistics), so that no batch may
+  // be cut: how much of its running statistics a pass keeps, b <- decay b + (1 - decay) x.
+  virtual std::optional<double> statistics_decay() const { return std::nullopt; }
+
   // Floating-point operations of one pass in training and its backward pass, for each image or
   // token.
   virtual double training_flops() const = 0;

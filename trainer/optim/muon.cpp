@@ -15,7 +15,8 @@ Schedule scaled(Schedule schedule, double factor) {
 }  // namespace
 
 Muon::Muon(const config::Config& config, Schedule lr,
-           const std::vector<models::ModelParameter>& parameters)
+           const std::vector<models::ModelParameter>& parameters,
+           std::shared_ptr<ranks::Ranks> ranks)
     : momentum_(config.optimizer.momentum), nesterov_(config.optimizer.nesterov) {
   for (const auto& parameter : parameters) {
     const bool matrix = parameter.role == Role::Hidden && parameter.tensor.dim() >= 2;
@@ -23,8 +24,9 @@ Muon::Muon(const config::Config& config, Schedule lr,
   }
   for (const auto& parameter : matrices_) averages_.push_back(torch::zeros_like(parameter.tensor));
   // The momentum is taken here, since Nesterov's form looks ahead: that optimizer has alpha = 1.
-  hidden_ = std::make_unique<NormBallOptimizer>(config, "unconstrained_scion",
-                                                normball::optim::NormBallOptions(), lr, matrices_);
+  hidden_ = std::make_unique<NormBallOptimizer>(
+      config, "unconstrained_scion", normball::optim::NormBallOptions().ranks(std::move(ranks)), lr,
+      matrices_);
   config::OptimizerConfig adamw = config.optimizer;
   adamw.method = "adamw";
   rest_ = std::make_unique<TorchOptimizer>(adamw, scaled(lr, adamw_share), others_);

@@ -10,7 +10,8 @@ namespace normball::trainer::optim {
 class Muon final : public TrainingOptimizer {
  public:
   Muon(const config::Config& config, Schedule lr,
-       const std::vector<models::ModelParameter>& parameters);
+       const std::vector<models::ModelParameter>& parameters,
+       std::shared_ptr<ranks::Ranks> ranks = nullptr);
 
   StepOutcome step() override;
   std::int64_t steps_taken() const override { return hidden_->steps_taken(); }

@@ -53,8 +53,9 @@ NormBallOptions with_routing(NormBallOptions options, const config::Config& conf
 }  // namespace
 
 NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::int64_t steps,
-                                     const std::vector<models::ModelParameter>& parameters)
-    : NormBallOptimizer(config, config.optimizer.method, numbers_of(config),
+                                     const std::vector<models::ModelParameter>& parameters,
+                                     std::shared_ptr<ranks::Ranks> ranks)
+    : NormBallOptimizer(config, config.optimizer.method, numbers_of(config).ranks(std::move(ranks)),
                         config::core_method(config, steps).lr, parameters) {}
 
 NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::string_view method,
@@ -85,6 +86,7 @@ StepOutcome NormBallOptimizer::step() {
 
 std::vector<NamedTensor> NormBallOptimizer::state() {
   std::vector<NamedTensor> tensors;
+  optimizer_.consolidate_state();
   for (auto& [name, tensor] : optimizer_.layer_state()) {
     tensors.push_back({std::move(name), std::move(tensor)});
   }

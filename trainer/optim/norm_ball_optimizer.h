@@ -11,7 +11,8 @@ class NormBallOptimizer final : public TrainingOptimizer {
  public:
   // The method that the configuration names.
   NormBallOptimizer(const config::Config& config, std::int64_t steps,
-                    const std::vector<models::ModelParameter>& parameters);
+                    const std::vector<models::ModelParameter>& parameters,
+                    std::shared_ptr<ranks::Ranks> ranks = nullptr);
   // Another, with the configuration's norms and radii. The options have its numbers but the lr.
   NormBallOptimizer(const config::Config& config, std::string_view method,
                     normball::optim::NormBallOptions options, Schedule lr,

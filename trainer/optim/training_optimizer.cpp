@@ -7,13 +7,16 @@
 
 namespace normball::trainer::optim {
 std::unique_ptr<TrainingOptimizer> make_optimizer(const config::Config& config,
-                                                  const models::Model& model, std::int64_t steps) {
+                                                  const models::Model& model, std::int64_t steps,
+                                                  std::shared_ptr<ranks::Ranks> ranks) {
   const auto& parameters = model.parameters();
   if (config::is_core_method(config.optimizer.method)) {
-    return std::make_unique<NormBallOptimizer>(config, steps, parameters);
+    return std::make_unique<NormBallOptimizer>(config, steps, parameters, std::move(ranks));
   }
   const Schedule lr = config::lr_schedule(config, steps);
-  if (config.optimizer.method == "muon") return std::make_unique<Muon>(config, lr, parameters);
+  if (config.optimizer.method == "muon") {
+    return std::make_unique<Muon>(config, lr, parameters, std::move(ranks));
+  }
   return std::make_unique<TorchOptimizer>(config.optimizer, lr, parameters);
 }
 

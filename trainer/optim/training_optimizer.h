@@ -11,6 +11,10 @@
 #include "trainer/config/config.h"
 #include "trainer/models/model.h"
 
+namespace normball::ranks {
+class Ranks;
+}
+
 namespace normball::trainer::optim {
 
 // What a step did, for the log.
@@ -39,6 +43,7 @@ class TrainingOptimizer {
   virtual std::int64_t steps_taken() const = 0;
 
   // All that a resumed run needs beside the weights, in place; the same names from the start on.
+  // With ranks, called by all together.
   virtual std::vector<NamedTensor> state() = 0;
   // After the tensors of state() were overwritten.
   virtual void set_steps_taken(std::int64_t steps) = 0;
@@ -47,8 +52,10 @@ class TrainingOptimizer {
   virtual std::string explain() = 0;
 };
 
-// For a run of `steps` steps in all, on which schedules depend.
+// For a run of `steps` steps in all, on which schedules depend. Ranks take every step together, on
+// the same gradients; the methods of the core share its work.
 std::unique_ptr<TrainingOptimizer> make_optimizer(const config::Config& config,
-                                                  const models::Model& model, std::int64_t steps);
+                                                  const models::Model& model, std::int64_t steps,
+                                                  std::shared_ptr<ranks::Ranks> ranks = nullptr);
 
 }  // namespace normball::trainer::optim

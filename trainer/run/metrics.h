@@ -3,8 +3,9 @@
 // A training line has step, loss, lr, dual_norm (s), eta, clipped, gap where constrained,
 // tokens_per_second or images_per_second and seconds; an evaluation line step, val_loss and
 // val_accuracy and seconds. A step that was not finite has nonfinite (where) and skipped or
-// stopped. NaN and infinities, which JSON lacks, are the texts "NaN", "Infinity" and "-Infinity".
-// Only `seconds` and what ends in `_per_second` may differ between a run and its repetition.
+// stopped. Where several ranks trained, every line has their number, ranks. NaN and infinities,
+// which JSON lacks, are the texts "NaN", "Infinity" and "-Infinity". Only `seconds` and what ends
+// in `_per_second` may differ between a run and its repetition.
 #pragma once
 
 #include <cstdint>

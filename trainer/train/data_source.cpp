@@ -38,9 +38,13 @@ models::Batch as_tensors(TokenBatch& batch) {
 template <class Loader, class Buffer>
 class Stream {
  public:
+  // Of batches of so many micro-batches, or of their pieces only.
+  explicit Stream(std::int64_t parts) : parts_(parts) {}
+  void divide(std::vector<data::Piece> pieces) { pieces_ = std::move(pieces); }
+
   void start(Loader loader) {
     batch_.after = loader.cursor();
-    batches_.emplace(std::move(loader));
+    batches_.emplace(data::PieceLoader<Loader>(std::move(loader), parts_, pieces_));
   }
   models::Batch next() {
     batches_->next(batch_);
@@ -49,7 +53,9 @@ class Stream {
   const DataCursor& cursor() const { return batch_.after; }
 
  private:
-  std::optional<data::Prefetcher<Loader, Buffer>> batches_;
+  std::int64_t parts_;
+  std::vector<data::Piece> pieces_;
+  std::optional<data::Prefetcher<data::PieceLoader<Loader>, Buffer>> batches_;
   Buffer batch_;
 };
 
@@ -81,7 +87,8 @@ class ImageSource final : public DataSource {
   ImageSource(data::ImageData images, const config::Config& config)
       : images_(std::move(images)),
         evaluation_size_(evaluated_at_once(config)),
-        evaluated_(evaluated_of(images_.test.count, config)) {
+        evaluated_(evaluated_of(images_.test.count, config)),
+        stream_(config.train.accumulation()) {
     const auto& train = images_.train;
     if (train.height != train.width) {
       throw_invalid("open_data", images_.path, ": images are ", train.height, "x", train.width,
@@ -101,6 +108,10 @@ class ImageSource final : public DataSource {
   }
 
   models::Batch next() override { return stream_.next(); }
+  void divide(std::vector<data::Piece> pieces) override {
+    stream_.divide(std::move(pieces));
+    seek(cursor());
+  }
   DataCursor cursor() const override { return stream_.cursor(); }
   void seek(const DataCursor& cursor) override {
     stream_.start(data::ImageLoader(images_.train, options_, cursor));
@@ -139,7 +150,8 @@ class TokenSource final : public DataSource {
  public:
   TokenSource(data::TokenDataset tokens, const config::Config& config)
       : tokens_(std::move(tokens)),
-        options_{.batch = config.train.micro(), .length = config.model.context} {
+        options_{.batch = config.train.micro(), .length = config.model.context},
+        stream_(config.train.accumulation()) {
     const std::int64_t windows = (tokens_.validation.size() - 1) / options_.length;
     if (windows > 0) {
       evaluation_.emplace(tokens_.validation, evaluated_at_once(config), options_.length,
@@ -172,6 +184,10 @@ class TokenSource final : public DataSource {
   }
 
   models::Batch next() override { return stream_.next(); }
+  void divide(std::vector<data::Piece> pieces) override {
+    stream_.divide(std::move(pieces));
+    seek(cursor());
+  }
   DataCursor cursor() const override { return stream_.cursor(); }
   void seek(const DataCursor& cursor) override {
     stream_.start(data::TokenLoader(tokens_.train, options_, cursor));

@@ -9,6 +9,7 @@
 
 #include "trainer/config/config.h"
 #include "trainer/data/cursor.h"
+#include "trainer/data/pieces.h"
 #include "trainer/data/tokenizer.h"
 #include "trainer/models/model.h"
 
@@ -34,6 +35,8 @@ class DataSource {
 
   // The next batch, which lives until the one after it. The following one is made meanwhile.
   virtual models::Batch next() = 0;
+  // From now on only these pieces of every train.batch: one each, instead of its micro-batches.
+  virtual void divide(std::vector<data::Piece> pieces) = 0;
   // Where the data stands after the last batch, and how to go on from there.
   virtual data::DataCursor cursor() const = 0;
   virtual void seek(const data::DataCursor& cursor) = 0;

@@ -4,15 +4,36 @@
 
 namespace normball::trainer::train {
 
-Evaluation evaluate(const models::Model& model, DataSource& data) {
+namespace {
+
+// What each batch gave: its loss, its targets, how many were right (-1: not counted). Batch i is
+// rank i modulo their number's; the others leave zeros, so that the sum over ranks is exact.
+torch::Tensor results_of(const models::Model& model, DataSource& data, const Team& team) {
+  const std::int64_t batches = data.evaluation_batches();
+  const auto results = torch::zeros({batches, 3}, torch::kFloat64);
+  auto entries = results.accessor<double, 2>();
+  for (std::int64_t i = team.rank(); i < batches; i += team.size()) {
+    const models::Outcome outcome = model.evaluate(data.evaluation_batch(i));
+    entries[i][0] = outcome.loss.item<double>();
+    entries[i][1] = static_cast<double>(outcome.count);
+    entries[i][2] = static_cast<double>(outcome.correct.value_or(-1));
+  }
+  team.sum(results);
+  return results;
+}
+
+}  // namespace
+
+Evaluation evaluate(const models::Model& model, DataSource& data, const Team& team) {
+  const auto results = results_of(model, data, team);
+  const auto entries = results.accessor<double, 2>();
   double loss = 0, correct = 0;
   Evaluation result;
-  for (std::int64_t i = 0; i < data.evaluation_batches(); ++i) {
-    const models::Outcome outcome = model.evaluate(data.evaluation_batch(i));
-    loss += outcome.loss.item<double>() * static_cast<double>(outcome.count);
-    result.targets += outcome.count;
-    if (outcome.correct) {
-      correct += static_cast<double>(*outcome.correct);
+  for (std::int64_t i = 0; i < results.size(0); ++i) {
+    loss += entries[i][0] * entries[i][1];
+    result.targets += static_cast<std::int64_t>(entries[i][1]);
+    if (entries[i][2] >= 0) {
+      correct += entries[i][2];
       result.accuracy = correct / static_cast<double>(result.targets);
     }
   }

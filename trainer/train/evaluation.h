@@ -5,6 +5,7 @@
 
 #include "trainer/models/model.h"
 #include "trainer/train/data_source.h"
+#include "trainer/train/team.h"
 
 namespace normball::trainer::train {
 
@@ -14,7 +15,8 @@ struct Evaluation {
   std::int64_t targets = 0;
 };
 
-// Nothing of the model or of the training's randomness changes.
-Evaluation evaluate(const models::Model& model, DataSource& data);
+// Nothing of the model or of the training's randomness changes. The ranks of a team share the
+// batches, and all get the result that one process would have.
+Evaluation evaluate(const models::Model& model, DataSource& data, const Team& team = {});
 
 }  // namespace normball::trainer::train

@@ -15,15 +15,18 @@ double seconds_between(auto from, auto to) {
 
 Recorder::Recorder(const std::filesystem::path& directory, const config::Config& config,
                    std::string unit, std::int64_t steps, runtime::Progress& progress,
-                   std::optional<std::int64_t> resume_step, double earlier_seconds)
+                   std::optional<std::int64_t> resume_step, double earlier_seconds, int ranks)
     : unit_(std::move(unit)),
       steps_(steps),
       log_every_(config.run.log_every),
       first_step_(resume_step.value_or(0)),
+      ranks_(ranks),
       progress_(progress),
-      metrics_(directory / "metrics.jsonl", resume_step),
-      events_(directory, resume_step ? std::optional(*resume_step + 1) : std::nullopt),
       earlier_seconds_(earlier_seconds) {
+  if (!directory.empty()) {
+    metrics_.emplace(directory / "metrics.jsonl", resume_step);
+    events_.emplace(directory, resume_step ? std::optional(*resume_step + 1) : std::nullopt);
+  }
   snapshot_.steps = steps;
   snapshot_.items = unit_;
 }
@@ -113,19 +116,25 @@ void Recorder::evaluated(std::int64_t step, const Evaluation& evaluation) {
 }
 
 void Recorder::sampled(std::int64_t step, const std::string& text) {
-  events_.text(step, "sample", text);
+  if (events_) events_->text(step, "sample", text);
   progress_.print("--- step " + std::to_string(step) + "\n" + text + "\n---");
   restart_rate();
 }
 
+void Recorder::sync() {
+  if (metrics_) metrics_->sync();
+}
+
 void Recorder::write(run::MetricsLine line) {
+  if (!metrics_) return;
+  if (ranks_ > 1) line.values.emplace_back("ranks", std::int64_t{ranks_});
   line.values.emplace_back("seconds", seconds());
-  metrics_.write(line);
+  metrics_->write(line);
   std::vector<run::EventWriter::Scalar> scalars;
   for (const auto& [name, value] : line.values) {
     if (const auto number = line.number(name)) scalars.emplace_back(name, *number);
   }
-  events_.scalars(line.step, scalars);
+  events_->scalars(line.step, scalars);
 }
 
 }  // namespace normball::trainer::train

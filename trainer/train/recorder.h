@@ -17,10 +17,10 @@ namespace normball::trainer::train {
 class Recorder {
  public:
   // Starts the run's files, or goes on after a step of an earlier process that took so many
-  // seconds.
+  // seconds. An empty directory: no files, in a rank that does not lead.
   Recorder(const std::filesystem::path& directory, const config::Config& config, std::string unit,
            std::int64_t steps, runtime::Progress& progress,
-           std::optional<std::int64_t> resume_step = {}, double earlier_seconds = 0);
+           std::optional<std::int64_t> resume_step = {}, double earlier_seconds = 0, int ranks = 1);
 
   // After step number `step`, counted from 1, on so many images or tokens.
   void trained(std::int64_t step, double loss, const optim::StepOutcome& outcome,
@@ -34,9 +34,9 @@ class Recorder {
   void note(const std::string& text) { progress_.print(text); }
 
   // Before a checkpoint.
-  void sync() { metrics_.sync(); }
-  std::int64_t lines() const { return metrics_.lines(); }  // of metrics.jsonl
-  double seconds() const;                                  // of all processes of the run
+  void sync();
+  std::int64_t lines() const { return metrics_ ? metrics_->lines() : 0; }  // of metrics.jsonl
+  double seconds() const;  // of all processes of the run, one after another
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -49,9 +49,10 @@ class Recorder {
 
   std::string unit_;
   std::int64_t steps_, log_every_, first_step_;
+  int ranks_;
   runtime::Progress& progress_;
-  run::MetricsWriter metrics_;
-  run::EventWriter events_;
+  std::optional<run::MetricsWriter> metrics_;
+  std::optional<run::EventWriter> events_;
   double earlier_seconds_;
   Clock::time_point start_ = Clock::now(), last_log_ = start_;
   std::int64_t units_since_log_ = 0, units_ = 0;

@@ -36,6 +36,68 @@ void require_same_routes(const run::Checkpoint& checkpoint, const config::Config
       " (and in the configuration you give) so that no parameter matches two entries that differ");
 }
 
+namespace {
+
+// Checkpoints of earlier versions do not know their data.
+void require_same_data(const run::Checkpoint& checkpoint, const config::Config& config,
+                       const std::map<std::string, std::string>& facts) {
+  const auto& notes = checkpoint.state.notes;
+  const auto then = notes.find("training_data");
+  if (then != notes.end() && then->second != facts.at("training_data")) {
+    normball::throw_invalid("train", checkpoint.path.string(),
+                            " was trained on other data: its checksum was ", then->second,
+                            ", now it is ", facts.at("training_data"),
+                            "; set data.path (and data.bpe) back, or start a new run "
+                            "with --name");
+  }
+  const bool first_part_only = config.train.overfit_batch && config.train.accumulation() > 1 &&
+                               !notes.contains("overfit_batch");
+  if (first_part_only) {
+    normball::throw_invalid(
+        "train", checkpoint.path.string(),
+        " was written by an earlier version, whose train.overfit_batch ",
+        "took the first micro-batch, not the whole batch; start a new run with --name (",
+        "train.batch = ", config.train.micro(), " trains on what it had)");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> compare_data(const run::Checkpoint& checkpoint,
+                                      const config::Config& config,
+                                      const std::map<std::string, std::string>& facts) {
+  require_same_data(checkpoint, config, facts);
+  const auto& notes = checkpoint.state.notes;
+  const std::string since =
+      " before and after step " + std::to_string(checkpoint.state.step) + " cannot be compared";
+  std::vector<std::string> result;
+  const auto validation = notes.find("validation_data");
+  if (validation != notes.end() && validation->second != facts.at("validation_data")) {
+    result.push_back("the validation data has changed: results" + since);
+  }
+  // Earlier versions evaluated eval.batches micro-batches where eval.batch is 0, and did not say
+  // it.
+  const auto evaluated = notes.find("evaluated");
+  const bool other =
+      config.eval.batch == 0 && config.eval.batches > 0 && config.train.accumulation() > 1;
+  if (evaluated == notes.end() ? other : evaluated->second != facts.at("evaluated")) {
+    result.push_back("evaluations cover " + facts.at("evaluated") +
+                     (config.model.kind == "gpt" ? " windows" : " images") +
+                     " now and did not before: results" + since);
+  }
+  return result;
+}
+
+std::optional<std::string> ranks_note(const run::Checkpoint& checkpoint, int ranks) {
+  const auto& notes = checkpoint.state.notes;
+  const auto found = notes.find("ranks");
+  const std::string then = found == notes.end() ? "1" : found->second;
+  if (then == std::to_string(ranks)) return std::nullopt;
+  return "the run was on " + then + (then == "1" ? " rank" : " ranks") + " until step " +
+         std::to_string(checkpoint.state.step) + ", now on " + std::to_string(ranks) +
+         ": the same up to rounding, not to the bit";
+}
+
 std::optional<std::string> divergence_of(const std::filesystem::path& directory,
                                          std::int64_t step) {
   for (const auto& line : run::read_metrics(directory / "metrics.jsonl").lines) {

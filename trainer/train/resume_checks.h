@@ -2,8 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/config/config.h"
 #include "trainer/models/model.h"
@@ -17,6 +19,15 @@ void require_same_run(const std::filesystem::path& checkpoint, const config::Con
 // In checkpoints of earlier versions another entry of norm.route may have decided.
 void require_same_routes(const run::Checkpoint& checkpoint, const config::Config& config,
                          const models::Model& model);
+
+// Throws for other training data than the checkpoint's; notes what else of the data differs. The
+// facts are as checkpoints have them.
+std::vector<std::string> compare_data(const run::Checkpoint& checkpoint,
+                                      const config::Config& config,
+                                      const std::map<std::string, std::string>& facts);
+
+// That the run was on another number of ranks, where it was.
+std::optional<std::string> ranks_note(const run::Checkpoint& checkpoint, int ranks);
 
 // What the metrics say of a run that took these steps in vain.
 std::optional<std::string> divergence_of(const std::filesystem::path& directory, std::int64_t step);

@@ -6,6 +6,7 @@
 
 #include "normball/base/error.h"
 #include "normball/base/text.h"
+#include "normball/normball_c.h"
 #include "trainer/config/config_method.h"
 #include "trainer/config/config_use.h"
 #include "trainer/files/atomic_file.h"
@@ -42,19 +43,29 @@ void set_metric(run::CheckpointState& state, const std::optional<Evaluation>& ev
   state.better = evaluation->accuracy ? run::Better::Higher : run::Better::Lower;
 }
 
+// Ranks may have other threads, and their data in another place.
+std::string shared_text(config::Config config) {
+  config.run.threads = 0;
+  config.run.dir = config.data.path = config.data.validation = config.data.bpe = "";
+  return config::to_toml(config);
+}
+
 }  // namespace
 
 Trainer::Trainer(config::Config config, TrainingOptions options)
     : config_(std::move(config)),
       options_(options),
+      team_(options.team),
       directory_(fs::path(config_.run.dir) / config_.run.name),
       data_(open_data(config_)),
       model_(build_model(config_, data_->facts())),
       steps_(total_steps(config_, data_->facts())),
       checkpoints_(directory_ / "checkpoints", retention_of(config_)),
       learning_(steps_) {
+  collect_facts();
+  join_team();
   initialize();
-  optimizer_ = optim::make_optimizer(config_, *model_, steps_);
+  optimizer_ = optim::make_optimizer(config_, *model_, steps_, team_->ranks());
   find_start();
 }
 
@@ -64,8 +75,10 @@ TrainingResult Trainer::run(runtime::Progress& progress) {
   const std::int64_t last =
       options_.stop_after > 0 ? std::min(steps_, step_ + options_.stop_after) : steps_;
   const bool was_finished = step_ == steps_;
-  while (step_ < last && !stop.requested()) {
-    const Loss loss = accumulate_gradients();
+  bool stopping = team_->any(stop.requested());
+  while (step_ < last && !stopping) {
+    team_->set_activity("step " + std::to_string(step_ + 1));
+    const BatchLoss loss = accumulate_gradients();
     const optim::StepOutcome outcome = take_step(loss);
     ++step_;
     evaluation_.reset();
@@ -74,6 +87,7 @@ TrainingResult Trainer::run(runtime::Progress& progress) {
     if (due(config_.run.eval_every) || step_ == steps_) evaluate_now();
     if (due(config_.sample.every)) sample_now();
     if (due(config_.run.checkpoint_every) || step_ == steps_) save();
+    stopping = team_->any(stop.requested());
   }
   const bool finished = step_ == steps_;
   if (!finished && last_checkpoint_.filename() != "step-" + std::to_string(step_)) save();
@@ -94,44 +108,46 @@ TrainingResult Trainer::run(runtime::Progress& progress) {
 }
 
 // The gradient of the whole batch's loss, from micro-batches that fit into memory.
-Trainer::Loss Trainer::accumulate_gradients() {
+BatchLoss Trainer::accumulate_gradients() {
   model_->zero_grad();
   buffers_before_.clear();
   for (const auto& buffer : model_->buffers()) buffers_before_.push_back(buffer.tensor.clone());
-  const std::int64_t parts = config_.train.accumulation();
-  Loss result;
-  for (std::int64_t part = 0; part < parts; ++part) {
-    const models::Batch batch =
-        only_batch_.empty() ? data_->next() : only_batch_[static_cast<size_t>(part)];
+  BatchLoss result;
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const models::Batch batch = only_batch_.empty() ? data_->next() : only_batch_[i];
     const models::Outcome outcome = model_->forward(batch);
     const double loss = outcome.loss.item<double>();
     result.units += outcome.count;
     if (!std::isfinite(loss)) {
       result.mean = std::isnan(loss) ? std::nan("") : loss;  // without a sign
-      result.bad = "micro-batch " + std::to_string(part + 1) + " of " + std::to_string(parts);
-      return result;
+      result.bad = bad_loss(pieces_[i].part, config_.train.accumulation());
+      break;
     }
-    result.mean += loss / static_cast<double>(parts);
-    const double weight = config_.train.loss == "sum" ? static_cast<double>(outcome.count)
-                                                      : 1 / static_cast<double>(parts);
+    const double parts =
+        static_cast<double>(config_.train.batch) / static_cast<double>(pieces_[i].items());
+    result.mean += loss / parts;
+    const double weight =
+        config_.train.loss == "sum" ? static_cast<double>(outcome.count) : 1 / parts;
+    if (shared_pass_ && i + 1 == pieces_.size()) shared_pass_->expect_last_piece();
     (outcome.loss * weight).backward();
   }
+  if (shared_pass_) shared_pass_->finish(result, buffers_before_);
   return result;
 }
 
 // Weights and state move only where loss and gradients are finite.
-optim::StepOutcome Trainer::take_step(const Loss& loss) {
+optim::StepOutcome Trainer::take_step(const BatchLoss& loss) {
   if (loss.bad) {
-    optim::StepOutcome outcome{.nonfinite = "loss"};
-    refuse(loss, outcome, "the loss of " + *loss.bad);
+    optim::StepOutcome outcome{.nonfinite = loss.bad->name};
+    refuse(loss, outcome, loss.bad->where);
     return outcome;
   }
   optim::StepOutcome outcome = optimizer_->step();
-  if (outcome.nonfinite) refuse(loss, outcome, "the gradient of '" + *outcome.nonfinite + "'");
+  if (outcome.nonfinite) refuse(loss, outcome, bad_gradient(*outcome.nonfinite).where);
   return outcome;
 }
 
-void Trainer::refuse(const Loss& loss, optim::StepOutcome& outcome, const std::string& where) {
+void Trainer::refuse(const BatchLoss& loss, optim::StepOutcome& outcome, const std::string& where) {
   outcome.lr = config::lr_schedule(config_, steps_).at(optimizer_->steps_taken());
   for (size_t i = 0; i < buffers_before_.size(); ++i) {
     model_->buffers()[i].tensor.copy_(buffers_before_[i]);
@@ -150,14 +166,15 @@ void Trainer::refuse(const Loss& loss, optim::StepOutcome& outcome, const std::s
 
 void Trainer::evaluate_now() {
   if (data_->evaluation_batches() == 0) return;
-  evaluation_ = evaluate(*model_, *data_);
+  team_->set_activity("the evaluation after step " + std::to_string(step_));
+  evaluation_ = evaluate(*model_, *data_, *team_);
   recorder_->evaluated(step_, *evaluation_);
 }
 
 void Trainer::sample_now() {
   const auto* gpt = dynamic_cast<const models::Gpt*>(model_.get());
   const auto& tokenizer = data_->facts().tokenizer;
-  if (gpt == nullptr || !tokenizer) return;
+  if (gpt == nullptr || !tokenizer || !team_->leads()) return;
   recorder_->sampled(step_, generate_text(*gpt, *tokenizer, config_.sample,
                                           static_cast<std::uint64_t>(config_.run.seed)));
 }
@@ -175,8 +192,17 @@ void Trainer::follow_directory() {
   checkpoints_.follow(directory_ / "checkpoints");
 }
 
+// The momenta of all ranks come together first.
 void Trainer::save() {
-  follow_directory();
+  team_->set_activity("the checkpoint of step " + std::to_string(step_));
+  if (team_->leads()) follow_directory();
+  const auto optimizer = optimizer_->state();
+  last_checkpoint_ = team_->leads()
+                         ? write_checkpoint(optimizer)
+                         : directory_ / "checkpoints" / ("step-" + std::to_string(step_));
+}
+
+fs::path Trainer::write_checkpoint(const std::vector<optim::NamedTensor>& optimizer) {
   recorder_->sync();
   run::CheckpointState state{
       .step = step_, .cursor = data::entries_of(data_->cursor()), .notes = facts_};
@@ -185,11 +211,10 @@ void Trainer::save() {
   state.notes["metrics_lines"] = std::to_string(recorder_->lines());
   if (learning_.first_loss()) state.notes["first_loss"] = number_text(*learning_.first_loss());
   set_metric(state, evaluation_);
-  const auto model = model_state(*model_), optimizer = optimizer_->state();
+  const auto model = model_state(*model_);
   while (true) {
     try {
-      last_checkpoint_ = checkpoints_.save(state, views_of(model), views_of(optimizer));
-      return;
+      return checkpoints_.save(state, views_of(model), views_of(optimizer));
     } catch (const files::FileError&) {
       if (lock_->place(directory_) == directory_) throw;
     }
@@ -209,13 +234,14 @@ void Trainer::initialize() {
   }
   const auto inputs = data_->preparation_inputs();
   if (inputs.defined()) model_->prepare(inputs);
-  for (std::int64_t i = 0; config_.train.overfit_batch && i < config_.train.accumulation(); ++i) {
+  for (const auto& [name, tensor] : model_state(*model_)) team_->copy_from_first(tensor);
+  for (size_t i = 0; config_.train.overfit_batch && i < pieces_.size(); ++i) {
     const models::Batch batch = data_->next();
     only_batch_.push_back({batch.inputs.clone(), batch.targets.clone()});
   }
 }
 
-void Trainer::find_start() {
+void Trainer::collect_facts() {
   const auto& tokenizer = data_->facts().tokenizer;
   facts_ = {{"directory", fs::absolute(directory_).lexically_normal().string()},
             {"training_data", data_->training_digest()},
@@ -225,9 +251,32 @@ void Trainer::find_start() {
   if (!config_.norm.route.empty()) facts_[optim::route_note] = optim::last_route_wins;
   facts_["evaluated"] = std::to_string(data_->evaluation_items());
   if (config_.train.overfit_batch) facts_["overfit_batch"] = std::to_string(config_.train.batch);
+}
+
+// All ranks must be of the same kind; then each gets its part of every batch.
+void Trainer::join_team() {
+  const std::int64_t batch = config_.train.batch, micro = config_.train.micro();
+  pieces_ = pieces_for(*team_, *model_, batch, micro);
+  if (team_->alone()) return;
+  team_->agree_on({{"program", std::string("normball ") + normball_version()},
+                   {"configuration", shared_text(config_)},
+                   {"training data", facts_.at("training_data")},
+                   {"validation data", facts_.at("validation_data")}});
+  facts_["ranks"] = std::to_string(team_->size());
+  data_->divide(pieces_);
+  shared_pass_ = std::make_unique<SharedPass>(*team_, *model_, pieces_, batch / micro);
+}
+
+void Trainer::find_start() {
   // Before looking: what another process still writes must not be taken for what is there.
-  if (!options_.dry_run && fs::is_directory(directory_)) lock_.emplace(directory_);
+  if (!options_.dry_run && team_->leads() && fs::is_directory(directory_)) {
+    lock_.emplace(directory_);
+  }
   const auto start = run::find_starting_point(config_, directory_);
+  team_->require_same("starting point",
+                      start.checkpoint ? "step " + std::to_string(start.checkpoint->state.step)
+                                       : std::string("no checkpoint"),
+                      "all must see the same run directory");
   notes_ = start.notes;
   origin_ = start.origin;
   if (!start.checkpoint) return;
@@ -249,8 +298,8 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   require_same_run(checkpoint.path, config_);
   run::require_same_model(checkpoint, config_);
   require_same_routes(checkpoint, config_, *model_);
-  require_same_data(checkpoint);
-  compare_evaluations(checkpoint);
+  for (auto& note : compare_data(checkpoint, config_, facts_)) notes_.push_back(std::move(note));
+  if (const auto ranks = ranks_note(checkpoint, team_->size())) notes_.push_back(*ranks);
   if (state.step > steps_) {
     normball::throw_invalid("train", checkpoint.path.string(), " has taken ", state.step,
                             " steps already, more than the ", steps_,
@@ -270,49 +319,12 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   }
 }
 
-// Checkpoints of earlier versions do not know their data.
-void Trainer::require_same_data(const run::Checkpoint& checkpoint) {
-  const auto differs = [&](const char* name) {
-    const auto then = checkpoint.state.notes.find(name);
-    return then != checkpoint.state.notes.end() && then->second != facts_.at(name);
-  };
-  if (differs("training_data")) {
-    normball::throw_invalid(
-        "train", checkpoint.path.string(), " was trained on other data: its checksum was ",
-        checkpoint.state.notes.at("training_data"), ", now it is ", facts_.at("training_data"),
-        "; set data.path (and data.bpe) back, or start a new run "
-        "with --name");
-  }
-  const bool first_part_only = config_.train.overfit_batch && config_.train.accumulation() > 1 &&
-                               !checkpoint.state.notes.contains("overfit_batch");
-  if (first_part_only) {
-    normball::throw_invalid(
-        "train", checkpoint.path.string(),
-        " was written by an earlier version, whose train.overfit_batch ",
-        "took the first micro-batch, not the whole batch; start a new run with --name (",
-        "train.batch = ", config_.train.micro(), " trains on what it had)");
-  }
-  if (differs("validation_data")) {
-    notes_.push_back("the validation data has changed: results before and after step " +
-                     std::to_string(checkpoint.state.step) + " cannot be compared");
-  }
-}
-
-// Earlier versions evaluated eval.batches micro-batches where eval.batch is 0, and did not say it.
-void Trainer::compare_evaluations(const run::Checkpoint& checkpoint) {
-  const auto& notes = checkpoint.state.notes;
-  const auto then = notes.find("evaluated");
-  const bool other =
-      config_.eval.batch == 0 && config_.eval.batches > 0 && config_.train.accumulation() > 1;
-  if (then == notes.end() ? other : then->second != facts_.at("evaluated")) {
-    notes_.push_back("evaluations cover " + facts_.at("evaluated") +
-                     (data_->facts().item_units > 1 ? " windows" : " images") +
-                     " now and did not before: results before and after step " +
-                     std::to_string(checkpoint.state.step) + " cannot be compared");
-  }
-}
-
 void Trainer::open_directory(runtime::Progress& progress) {
+  if (!team_->leads()) {
+    recorder_ = std::make_unique<Recorder>("", config_, data_->facts().unit, steps_, progress,
+                                           resumed_at_, earlier_seconds_);
+    return;
+  }
   files::make_directories(files::FileSystem::real(), directory_);
   if (!lock_) {
     lock_.emplace(directory_);
@@ -331,7 +343,8 @@ void Trainer::open_directory(runtime::Progress& progress) {
                      std::to_string(step_));
   }
   recorder_ = std::make_unique<Recorder>(directory_, config_, data_->facts().unit, steps_, progress,
-                                         resumed_at_, earlier_seconds_);
+                                         resumed_at_, earlier_seconds_, team_->size());
+  if (!team_->alone()) recorder_->note(std::to_string(team_->size()) + " ranks");
   for (const auto& warning : data_->facts().warnings) recorder_->note("warning: " + warning);
   for (const auto& note : notes_) recorder_->note(note);
   if (resumed_at_) {

@@ -18,12 +18,15 @@
 #include "trainer/train/evaluation.h"
 #include "trainer/train/learning_check.h"
 #include "trainer/train/recorder.h"
+#include "trainer/train/shared_pass.h"
+#include "trainer/train/team.h"
 
 namespace normball::trainer::train {
 
 struct TrainingOptions {
   std::int64_t stop_after = 0;  // steps of this process, then save and stop; 0: all
   bool dry_run = false;         // only explain(): the run directory is not locked
+  std::shared_ptr<Team> team = std::make_shared<Team>();
 };
 
 struct TrainingResult {
@@ -39,7 +42,8 @@ struct TrainingResult {
 class Trainer {
  public:
   // Reads the data, builds the model, finds the checkpoint to go on from. Writes nothing, but keeps
-  // other processes out of a directory that is there already.
+  // other processes out of a directory that is there already. In a team all do the same on the same
+  // configuration, data and program, and one writes.
   explicit Trainer(config::Config config, TrainingOptions options = {});
 
   // A summary for people: data, model, steps, which parameter is treated how.
@@ -49,37 +53,36 @@ class Trainer {
 
   std::int64_t steps() const { return steps_; }
   const std::filesystem::path& directory() const { return directory_; }
+  const models::Model& model() const { return *model_; }
 
  private:
-  struct Loss {
-    double mean = 0;                      // that of the bad micro-batch, where there is one
-    std::int64_t units = 0;               // images or tokens
-    std::optional<std::string> bad = {};  // which micro-batch, where it is not finite
-  };
-
+  void collect_facts();
+  void join_team();
   void initialize();
   void find_start();
   void load(const run::Checkpoint& checkpoint);
-  void require_same_data(const run::Checkpoint& checkpoint);
-  void compare_evaluations(const run::Checkpoint& checkpoint);
   void open_directory(runtime::Progress& progress);
   void write_what_the_run_is();
   void copy_curves();
   void follow_directory();
 
-  Loss accumulate_gradients();
-  optim::StepOutcome take_step(const Loss& loss);
-  void refuse(const Loss& loss, optim::StepOutcome& outcome, const std::string& where);
+  BatchLoss accumulate_gradients();
+  optim::StepOutcome take_step(const BatchLoss& loss);
+  void refuse(const BatchLoss& loss, optim::StepOutcome& outcome, const std::string& where);
   void evaluate_now();
   void sample_now();
   void save();
+  std::filesystem::path write_checkpoint(const std::vector<optim::NamedTensor>& optimizer);
   bool due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
 
   config::Config config_;
   TrainingOptions options_;
+  std::shared_ptr<Team> team_;
   std::filesystem::path directory_;
   std::unique_ptr<DataSource> data_;
   std::unique_ptr<models::Model> model_;
+  std::vector<data::Piece> pieces_;          // of a batch: its micro-batches, or this rank's part
+  std::unique_ptr<SharedPass> shared_pass_;  // null where alone
   std::int64_t steps_ = 0;
   std::unique_ptr<optim::TrainingOptimizer> optimizer_;
   run::CheckpointStore checkpoints_;
@@ -96,7 +99,7 @@ class Trainer {
   LearningCheck learning_;
   std::optional<Evaluation> evaluation_;  // of this step
   std::filesystem::path last_checkpoint_;
-  std::vector<models::Batch> only_batch_;  // its micro-batches, with train.overfit_batch
+  std::vector<models::Batch> only_batch_;  // its pieces, with train.overfit_batch
   std::vector<torch::Tensor> buffers_before_;
 };
 

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# normball launch: local ranks that train together, stop together, and are started again together.
+set -euo pipefail
+normball=$1
+scripts=$(realpath "$(dirname "$0")")
+rm -rf "$2" && mkdir -p "$2" && cd "$2"
+
+. "$scripts/shell_testing.sh"
+longest_error=20
+
+for i in $(seq 400); do echo "Line $i: the quick brown fox, $((i * 7919 % 1000)) times."; done >text.txt
+{
+  cat "$scripts/tiny_gpt.toml"
+  cat <<'TOML'
+[run]
+steps = 40
+log_every = 1
+eval_every = 10
+checkpoint_every = 10
+[eval]
+batches = 4
+[optimizer]
+lr = 0.01
+alpha = 0.1
+rho = 10.0
+TOML
+} >tiny.toml
+
+# wait_for FILE TEXT: at most a minute.
+wait_for() {
+  for _ in $(seq 6000); do
+    grep -q -- "$2" "$1" 2>/dev/null && return
+    sleep 0.01
+  done
+  fail "no '$2' in $1"
+}
+# The process of a rank that a launcher started.
+rank_process() {
+  local process
+  for process in $(pgrep -P "$1"); do
+    tr '\0' '\n' <"/proc/$process/environ" 2>/dev/null | grep -qx "RANK=$2" && echo "$process"
+  done
+  return 0
+}
+
+"$normball" launch -n 2 train tiny.toml --name whole >out 2>err || fail "launch: $(cat err)"
+grep -q "finished after step 40 of 40 .*on 2 ranks" out || fail "launch: $(cat out)"
+[ "$(wc -l <runs/whole/metrics.jsonl)" = "$(grep -c '"ranks": 2' runs/whole/metrics.jsonl)" ] ||
+  fail "a line of metrics does not say how many ranks"
+grep -q "^rank 1" err && fail "rank 1 has something to say: $(cat err)"
+
+# At a port, and one rank alone.
+port=$((20000 + RANDOM % 10000))
+"$normball" launch -n 2 --port $port train tiny.toml --name port >out 2>err || fail "--port: $(cat err)"
+same_runs whole port 40
+"$normball" launch -n 1 train tiny.toml --name one >out 2>err || fail "-n 1: $(cat err)"
+"$normball" train tiny.toml --name alone >/dev/null 2>&1
+cmp runs/one/checkpoints/step-40/model.safetensors runs/alone/checkpoints/step-40/model.safetensors
+
+# Signals to the launcher, and to a rank: all stop with a checkpoint, and go on to the bit.
+interrupted() {
+  local name=$1 signal=$2 target=$3 launcher
+  "$normball" launch -n 2 train tiny.toml --name "$name" --set run.steps=400 >out 2>err &
+  launcher=$!
+  wait_for "runs/$name/metrics.jsonl" '"step": 3,'
+  case $target in
+    launcher) kill -"$signal" $launcher ;;
+    *) kill -"$signal" "$(rank_process $launcher "$target")" ;;
+  esac
+  wait $launcher || fail "$signal to $target: exit code $?: $(cat err)"
+  grep -q "stopped after step" out || fail "$signal to $target: $(cat out)"
+}
+"$normball" launch -n 2 train tiny.toml --name long --set run.steps=400 >/dev/null 2>&1
+interrupted term TERM launcher
+interrupted hup HUP launcher
+interrupted rank TERM 1
+for name in term hup rank; do
+  "$normball" launch -n 2 train tiny.toml --name $name --set run.steps=400 --resume >/dev/null 2>err ||
+    fail "--resume: $(cat err)"
+  same_runs long $name 400
+done
+
+# A rank that is killed: the other names it, in time; a restart goes on by itself, to the bit.
+"$normball" launch -n 2 --timeout 5 train tiny.toml --name killed --set run.steps=400 >out 2>err &
+launcher=$!
+wait_for runs/killed/metrics.jsonl '"step": 23,'
+kill -KILL "$(rank_process $launcher 1)"
+began=$SECONDS
+code=0
+wait $launcher || code=$?
+[ $code = 1 ] || fail "a killed rank: exit code $code: $(cat err)"
+[ $((SECONDS - began)) -le 15 ] || fail "a killed rank: $((SECONDS - began)) s"
+grep -q "normball: \[ranks\] rank 1: was ended by signal 9" err || fail "a killed rank: $(cat err)"
+"$normball" launch -n 2 --restarts 2 train tiny.toml --name killed --set run.steps=400 --resume >out 2>err &
+launcher=$!
+wait_for err '^step 42/'
+kill -KILL "$(rank_process $launcher 0)"
+wait $launcher || fail "--restarts: exit code $?: $(cat err)"
+grep -q "restart 1 of 2" err || fail "--restarts: $(cat err)"
+grep -q "finished after step 400" out || fail "--restarts: $(cat out)"
+same_runs long killed 400
+
+# One that hangs is given up.
+"$normball" launch -n 2 --timeout 2 train tiny.toml --name hangs --set run.steps=4000 >out 2>err &
+launcher=$!
+wait_for runs/hangs/metrics.jsonl '"step": 3,'
+kill -STOP "$(rank_process $launcher 1)"
+code=0
+wait $launcher || code=$?
+[ $code = 1 ] || fail "a rank that hangs: exit code $code: $(cat err)"
+grep -q "rank 1 ended or does not answer, while rank 0 was at " err || fail "a rank that hangs: $(cat err)"
+
+# Mistakes.
+launch="'$normball' launch"
+expect_error "$launch" "launch starts \`train\`"
+expect_error "$launch -n 2 eval runs/whole" "launch starts \`train\`" "'eval'"
+expect_error "$launch -n 0 train tiny.toml" "integer in [1, 4096]"
+expect_error "$launch -n 2 train tiny.toml" "already holds a run" "rank 1" || true
+expect_error "$launch -n 2 train nowhere.toml" "nowhere.toml"
+expect_error "$launch -n 5 train tiny.toml --name few" "train.batch = 4" "5 ranks"
+expect_error "$launch -n 2 --restarts 1 train tiny.toml --resume runs/whole" "--resume names runs/whole"
+code=0
+"$normball" launch -n 2 train tiny.toml --sett 1 >out 2>err || code=$?
+[ $code = 2 ] || fail "an unknown option: exit code $code"
+[ ! -e runs/few ] || fail "a run that could not start left something"
+[ -z "$(ls -d "${TMPDIR:-/tmp}"/normball-ranks-* 2>/dev/null)" ] || echo "note: other launchers run now"

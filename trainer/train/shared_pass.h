@@ -1,0 +1,59 @@
+// A batch on several ranks: each passes its pieces forward and backward, then all have the gradient
+// and the loss of the whole batch, and know of what was not finite in any of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/data/pieces.h"
+#include "trainer/models/model.h"
+#include "trainer/train/gradient_sum.h"
+#include "trainer/train/team.h"
+
+namespace normball::trainer::train {
+
+// Of a batch, or of this rank's part of it.
+struct BatchLoss {
+  struct Bad {
+    std::string name;         // "loss", or the parameter
+    std::string where;        // for messages: "the loss of micro-batch 2 of 4"
+    std::int64_t piece = -1;  // which micro-batch, of a loss
+  };
+  double mean = 0;         // that of the bad micro-batch, where there is one
+  std::int64_t units = 0;  // images or tokens
+  std::optional<Bad> bad = {};
+};
+
+BatchLoss::Bad bad_loss(std::int64_t piece, std::int64_t parts);
+BatchLoss::Bad bad_gradient(const std::string& parameter);
+
+// Which pieces of the batch a rank has. Throws where there are too few for all: of items, or, where
+// the model has statistics of each micro-batch, of micro-batches.
+std::vector<data::Piece> pieces_for(const Team& team, const models::Model& model,
+                                    std::int64_t batch, std::int64_t micro);
+
+class SharedPass {
+ public:
+  SharedPass(const Team& team, const models::Model& model, std::vector<data::Piece> pieces,
+             std::int64_t parts);
+
+  // Before the backward pass of the last piece.
+  void expect_last_piece() { gradients_.expect_last_pass(); }
+
+  // From this rank's part of the batch to the whole. The buffers were those before the batch.
+  void finish(BatchLoss& loss, const std::vector<torch::Tensor>& buffers_before);
+
+  const GradientSum& gradients() const { return gradients_; }
+
+ private:
+  void combine_statistics(const std::vector<torch::Tensor>& before) const;
+
+  const Team& team_;
+  const models::Model& model_;
+  std::vector<data::Piece> pieces_;
+  std::int64_t parts_;
+  GradientSum gradients_;
+};
+
+}  // namespace normball::trainer::train
