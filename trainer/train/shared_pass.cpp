@@ -64,21 +64,20 @@ void SharedPass::finish(BatchLoss& loss, const std::vector<torch::Tensor>& buffe
   }
   const auto all = team_.gather(own);
   loss = {};
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    const Part& part = all[rank];
-    loss.units += part.units;
-    if (loss.bad) continue;
+  for (const Part& part : all) {
     loss.mean += part.mean;
-    const std::string in_rank = " in rank " + std::to_string(rank);
-    if (part.bad_piece >= 0) {
-      loss.mean = part.mean;
-      loss.bad = bad_loss(part.bad_piece, parts_);
-      loss.bad->where += in_rank;
-    } else if (part.bad_parameter >= 0) {
-      loss.bad = bad_gradient(model_.parameters()[static_cast<size_t>(part.bad_parameter)].name);
-      loss.bad->where += in_rank;
-    }
+    loss.units += part.units;
   }
+  const auto bad = std::ranges::find_if(
+      all, [](const Part& part) { return part.bad_piece >= 0 || part.bad_parameter >= 0; });
+  if (bad == all.end()) return;
+  if (bad->bad_piece >= 0) {
+    loss.mean = bad->mean;
+    loss.bad = bad_loss(bad->bad_piece, parts_);
+  } else {
+    loss.bad = bad_gradient(model_.parameters()[static_cast<size_t>(bad->bad_parameter)].name);
+  }
+  loss.bad->where += " in rank " + std::to_string(bad - all.begin());
 }
 
 // A pass over micro-batch i is b <- c b + (1 - c) x_i. Those of a rank follow one another, so after

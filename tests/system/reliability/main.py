@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import programs
 import repetitions
 from interruptions import Interruptions
+from rank_faults import RankFaults
 from trained_runs import Failure, TrainedRuns
 
 
@@ -22,12 +23,15 @@ def points_of(options, work):
         return os.path.join(options.build, name)
     runs = TrainedRuns(options.program or build("cli/normball"), work, build("tests/system/reliability/libfaulty_disk.so"))
     interruptions = Interruptions(runs, options.seed, options.patience)
+    ranks = RankFaults(runs, options.seed, options.patience)
     if options.quick:
         return [
             ("kill -9", lambda: interruptions.kills(5)),
             ("crash in a checkpoint", lambda: interruptions.crash_at_every_operation(3)),
             ("disk full", lambda: interruptions.full_disk(3)),
             ("stop signals", lambda: interruptions.stop_signals(options.signals or 5, options.tally)),
+            ("ranks, kill -9", lambda: ranks.kills(3)),
+            ("ranks, stop signals", lambda: ranks.stops(2)),
             ("soak", lambda: repetitions.soak(runs, 2000, 800)),
             ("repetition", lambda: repetitions.repeat(runs, 2, 100)),
         ]
@@ -40,6 +44,9 @@ def points_of(options, work):
         ("flipped bits in a checkpoint", lambda: programs.flipped_bits(options.build, 10_000)),
         ("NaN and Inf in gradients", lambda: programs.gradients(options.build, 1000)),
         ("stop signals", lambda: interruptions.stop_signals(options.signals or 50, options.tally)),
+        ("ranks, kill -9", lambda: ranks.kills(50)),
+        ("ranks, hanging", lambda: ranks.hangs(10)),
+        ("ranks, stop signals", lambda: ranks.stops(50)),
         ("soak", lambda: repetitions.soak(runs, 10_000, 1000)),
         ("repetition", lambda: repetitions.repeat(runs, 5, 500)),
         ("damaged files", lambda: programs.readers(options.sanitized, 100_000)),

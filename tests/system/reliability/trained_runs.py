@@ -91,9 +91,9 @@ class TrainedRuns:
     def path(self, *parts):
         return os.path.join(self.directory, *parts)
 
-    def start(self, name, steps, *settings, where="runs", environment=None):
+    def start(self, name, steps, *settings, where="runs", environment=None, launcher=()):
         """Starts the run, or goes on with it."""
-        command = [self.normball, "train", "tiny.toml", "--name", name, "--resume", "auto"]
+        command = [self.normball, *launcher, "train", "tiny.toml", "--name", name, "--resume", "auto"]
         for setting in (f"run.steps={steps}", f"run.dir={where}", *settings):
             command += ["--set", setting]
         return Process(command, self.directory, environment or {})

@@ -151,8 +151,10 @@ class TrainerRanks : public ::testing::Test {
     return most;
   }
 
-  void expect_same_up_to_rounding(const std::string& name, const std::string& alone,
-                                  double tolerance) const {
+  // Measured: 3e-7, 2e-5 and 3e-4. Directions of matrices with small singular values, and averages
+  // that nearly cancel, magnify what is rounded.
+  void expect_same_up_to_rounding(const std::string& name, const std::string& alone) const {
+    constexpr double curve_tolerance = 5e-6, weight_tolerance = 1e-4, state_tolerance = 1e-3;
     const auto a = metrics(name), b = metrics(alone);
     ASSERT_EQ(a.size(), b.size());
     double curves = 0;
@@ -162,14 +164,14 @@ class TrainerRanks : public ::testing::Test {
         ASSERT_EQ(a[i].number(what).has_value(), b[i].number(what).has_value()) << what;
         if (!a[i].number(what)) continue;
         const double x = *a[i].number(what), y = *b[i].number(what);
-        EXPECT_NEAR(x, y, tolerance * std::abs(y)) << what << " of step " << a[i].step;
+        EXPECT_NEAR(x, y, curve_tolerance * std::abs(y)) << what << " of step " << a[i].step;
         curves = std::max(curves, std::abs(x - y) / std::abs(y));
       }
     }
     const double weights = difference(checkpoint(name).model, checkpoint(alone).model);
     const double state = difference(checkpoint(name).optimizer, checkpoint(alone).optimizer);
-    EXPECT_LT(weights, tolerance) << name;
-    EXPECT_LT(state, 10 * tolerance) << name;
+    EXPECT_LT(weights, weight_tolerance) << name;
+    EXPECT_LT(state, state_tolerance) << name;
     if (std::getenv("SHOW") != nullptr) {
       std::cerr << name << ": curves " << curves << ", weights " << weights << ", state " << state
                 << '\n';
@@ -188,26 +190,26 @@ void expect_texts(const RankResult& result, const std::vector<std::string>& part
 TEST_F(TrainerRanks, AnyNumberOfThemTrainsTheSame) {
   struct Case {
     std::string name, model, settings;
+    std::vector<int> ranks = {2, 4};
   };
   const std::vector<Case> cases = {
-      {"gpt", "gpt", ""},
-      {"cut", "gpt", "train.micro_batch=4"},    // a micro-batch belongs to two ranks
-      {"whole", "gpt", "train.micro_batch=1"},  // none does
-      {"sum", "gpt", "train.loss=sum optimizer.rho=2000"},
-      {"adamw", "gpt", "optimizer.method=adamw optimizer.lr=0.001"},
-      {"muon", "gpt", "optimizer.method=muon optimizer.lr=0.001"},
-      {"constrained", "gpt", "optimizer.method=clipped_scion norm.hidden_radius=5"},
-      {"mlp", "mlp", ""},
-      {"cnn", "cnn", "train.micro_batch=12 data.flip=true"}};
-  for (const auto& [name, model, settings] : cases) {
+      {"gpt", "gpt", "", {2, 3, 4}},
+      {"cut", "gpt", "train.micro_batch=4", {2, 3}},  // a micro-batch belongs to two ranks
+      {"whole", "gpt", "train.micro_batch=1", {2}},   // none does
+      {"sum", "gpt", "train.loss=sum optimizer.rho=2000", {3}},
+      {"adamw", "gpt", "optimizer.method=adamw optimizer.lr=0.001", {2}},
+      {"muon", "gpt", "optimizer.method=muon optimizer.lr=0.001", {4}},
+      {"constrained", "gpt", "optimizer.method=clipped_scion norm.hidden_radius=5", {2}},
+      {"mlp", "mlp", "", {4}},
+      {"cnn", "cnn", "train.micro_batch=12 data.flip=true", {2, 3, 4}}};
+  for (const auto& [name, model, settings, numbers] : cases) {
     const Environment variables = {{"MODEL", model}, {"SETTINGS", settings}};
     train(name, 1, variables);
-    for (const int ranks : {2, 3, 4}) {
-      if (ranks == 3 && name != "gpt" && name != "cut" && name != "cnn") continue;
+    for (const int ranks : numbers) {
       const std::string shared = name + std::to_string(ranks);
       train(shared, ranks, variables);
       if (HasFatalFailure()) return;
-      expect_same_up_to_rounding(shared, name, 1e-4);
+      expect_same_up_to_rounding(shared, name);
       for (const auto& line : metrics(shared)) EXPECT_EQ(line.number("ranks"), ranks);
     }
     for (const auto& line : metrics(name)) EXPECT_FALSE(line.number("ranks"));
@@ -239,7 +241,7 @@ TEST_F(TrainerRanks, ARunOfFourGoesOnInOneInTwoAndInThree) {
   then(1, "1");
   then(2, "1");
   then(3, "2");
-  expect_same_up_to_rounding("parts", "whole", 1e-4);
+  expect_same_up_to_rounding("parts", "whole");
   const auto results = start("again", 1, variables);  // no note where nothing changed
   EXPECT_EQ(results[0].text.find("ranks"), std::string::npos) << results[0].text;
 }
@@ -257,7 +259,7 @@ TEST_F(TrainerRanks, ABadGradientInOneMovesNoWeightInAny) {
   skip["SETTINGS"] = "run.nonfinite=skip";
   for (const auto& result : start("skipped", 3, skip, 1, bad)) EXPECT_EQ(result.code, 0);
   for (const auto& result : start("alone", 1, skip, 0, bad)) EXPECT_EQ(result.code, 0);
-  expect_same_up_to_rounding("skipped", "alone", 1e-4);
+  expect_same_up_to_rounding("skipped", "alone");
   EXPECT_EQ(checkpoint("skipped").state.cursor.at("optimizer_steps"), 5);
 }
 
