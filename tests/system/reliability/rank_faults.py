@@ -94,7 +94,9 @@ class RankFaults:
                 process = self._start(name, ranks)
                 rank = self._strike(process, ranks, sent, early)
                 struck = time.monotonic()
-                require(process.wait(TIMEOUT + self.ending), "hangs after", sent.name, "to rank", rank, "of", ranks)
+                # A run that was not struck ends when it is complete.
+                in_time = process.wait(600 if rank is None else TIMEOUT + self.ending)
+                require(in_time, "hangs after", sent.name, "to rank", rank, "of", ranks, "after", met, "before it")
                 require("skipped" not in process.errors, "a checkpoint was damaged:", process)
                 if rank is not None and (process.code != 0 or "stopped after" in process.out):
                     met += 1
