@@ -85,7 +85,7 @@ struct Problem {
   Problem() {
     normball::Random random(1);
     for (const auto& [rows, cols] : {std::pair{24, 16}, {16, 16}, {8, 32}, {12, 20}}) {
-      layers.push_back({.name = "w" + std::to_string(layers.size()),
+      layers.push_back({.name = std::to_string(layers.size()),
                         .shape = {rows, cols},
                         .norm = normball::Spectral{},
                         .radius = 2});

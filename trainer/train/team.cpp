@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
 #include <thread>
@@ -51,7 +52,12 @@ void Team::set_activity(std::string activity) {
 }
 
 void Team::fail(const std::string& reason) noexcept {
-  if (joining_) joining_->fail(reason);
+  if (!joining_) return;
+  joining_->fail(reason);
+  const bool others_read_it_here = leads() && place_.file.empty() && !place_.port_is_open;
+  if (!others_read_it_here) return;
+  ranks_.reset();  // they notice when the connections are closed
+  std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
 bool Team::any(bool own) const {

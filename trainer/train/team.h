@@ -37,7 +37,8 @@ class Team {
   void agree_on(const ranks::Facts& facts);
   const std::shared_ptr<ranks::Ranks>& ranks() const { return ranks_; }  // null where alone
 
-  // What this rank is at, and why it ends, for the messages of all.
+  // What this rank is at, and why it ends, for the messages of all; after fail() nothing else, and
+  // nobody else may hold ranks().
   void set_activity(std::string activity);
   void fail(const std::string& reason) noexcept;
 

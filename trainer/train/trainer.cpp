@@ -395,6 +395,7 @@ std::string Trainer::explain() const {
        << (facts.item_units > 1 ? " sequences" : " images") << " (" << config_.train.accumulation()
        << (config_.train.accumulation() == 1 ? " micro-batch)\n" : " micro-batches)\n")
        << "optimizer  " << config::optimizer_text(config_) << '\n';
+  if (!team_->alone()) text << "ranks      " << team_->size() << ", which divide every batch\n";
   if (resumed_at_) text << "resumes    after step " << step_ << ", " << last_checkpoint_ << '\n';
   for (const auto& note : notes_) text << "note       " << note << '\n';
   text << '\n' << optimizer_->explain();

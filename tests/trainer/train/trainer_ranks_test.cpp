@@ -1,5 +1,7 @@
 // Training on several ranks, in real processes: the same as in one, whatever their number.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <cmath>
 #include <iostream>
@@ -72,6 +74,7 @@ void spoil_gradient(const models::Model& model, const std::string& name, int ste
     const auto pass = std::make_shared<int>(0);
     parameter.tensor.register_hook([step, pass](const torch::Tensor& gradient) {
       if (++*pass != step) return gradient;
+      if (!variable("THROWN").empty()) throw std::runtime_error(variable("THROWN"));
       auto bad = gradient.clone();
       bad.view(-1)[0] = std::nan("");
       return bad;
@@ -181,6 +184,17 @@ class TrainerRanks : public ::testing::Test {
   ScratchDirectory directory_;
 };
 
+int free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof address;
+  EXPECT_EQ(bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  close(socket);
+  return ntohs(address.sin_port);
+}
+
 void expect_texts(const RankResult& result, const std::vector<std::string>& parts) {
   for (const auto& part : parts) {
     EXPECT_NE(result.text.find(part), std::string::npos) << part << "; got: " << result.text;
@@ -261,6 +275,21 @@ TEST_F(TrainerRanks, ABadGradientInOneMovesNoWeightInAny) {
   for (const auto& result : start("alone", 1, skip, 0, bad)) EXPECT_EQ(result.code, 0);
   expect_same_up_to_rounding("skipped", "alone");
   EXPECT_EQ(checkpoint("skipped").state.cursor.at("optimizer_steps"), 5);
+}
+
+// Also where the place to read it is in the rank that fails.
+TEST_F(TrainerRanks, WhatEndsOneIsToldByAll) {
+  const std::string port = std::to_string(free_port());
+  const Environment variables = {
+      {"MODEL", "gpt"}, {"NORMBALL_STORE", ""}, {"MASTER_PORT", port}, {"SETTINGS", ""}};
+  const auto results =
+      start("thrown", 3, variables, 0, {{"BAD", "blocks.1.up"}, {"THROWN", "the roof is on fire"}});
+  for (const auto& result : results) {
+    EXPECT_EQ(result.code, 1);
+    expect_texts(result, {"the roof is on fire"});
+    EXPECT_LT(result.seconds, 15);
+  }
+  expect_texts(results[1], {"rank 0: "});
 }
 
 TEST_F(TrainerRanks, OfAnotherKindAreRefusedByAll) {
