@@ -79,8 +79,8 @@ void launch(const LaunchCommand& command, std::vector<std::string> words) {
     const RanksEnd end = run_local_ranks(ranks);
     if (end.failure.empty()) return;
     if (end.signal != 0) end_by(end.signal);
-    std::cerr << "normball: " << end.failure << '\n';
     const bool misuse = end.code == 2;
+    if (!misuse) std::cerr << "normball: " << end.failure << '\n';
     if (misuse || restart > command.restarts) throw CLI::RuntimeError(end.code);
     std::cerr << "normball: going on from the last checkpoint, restart " << restart << " of "
               << command.restarts << '\n';

@@ -138,8 +138,9 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 struct Child {
   int rank = 0;
   pid_t process = 0;
-  int output = -1;  // of others than rank 0
-  std::string line = {};
+  int output = -1;        // of others than rank 0
+  std::string line = {};  // that has no end yet
+  std::vector<std::string> lines = {};
   bool running = true;
 };
 
@@ -205,9 +206,8 @@ class Watch {
         send(signal);
       }
       for (auto& child : children_) reap(child);
-      if (deadline_ && Clock::now() > *deadline_) send(SIGKILL);
+      if (deadline_ && Clock::now() > *deadline_) give_up();
     }
-    for (auto& child : children_) relay(child);
     return end_;
   }
 
@@ -224,6 +224,18 @@ class Watch {
       if (child.running) ::kill(child.process, signal);
     }
   }
+
+  // What is left neither ended with the others nor told them why.
+  void give_up() {
+    for (const auto& child : children_) {
+      if (!child.running || !end_.failure.empty()) continue;
+      end_.code = 1;
+      end_.failure = "rank " + std::to_string(child.rank) + " did not end within " +
+                     std::to_string(patience().count()) + " s of another one";
+    }
+    send(SIGKILL);
+  }
+  std::chrono::seconds patience() const { return ranks_.timeout + std::chrono::seconds(5); }
 
   void wait_for_something() const {
     std::vector<pollfd> files = {{signals_.file(), POLLIN, 0}};
@@ -243,24 +255,25 @@ class Watch {
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) {
         ::close(std::exchange(child.output, -1));
-        if (!child.line.empty()) show(child);
+        if (!child.line.empty()) child.lines.push_back(std::exchange(child.line, {}));
         return;
       }
       for (const char c : std::string_view(bytes.data(), static_cast<size_t>(got))) {
         if (c != '\n') {
           child.line += c;
         } else {
-          show(child);
+          child.lines.push_back(std::exchange(child.line, {}));
         }
       }
     }
   }
 
-  // Mostly all say the same.
-  void show(Child& child) {
-    const std::string line = std::exchange(child.line, {});
-    if (!shown_.insert(line).second) return;
-    std::cerr << "rank " << child.rank << ": " << trainer::runtime::printable(line) << '\n';
+  // A rank prints why it ends, when it ends. Mostly all say the same.
+  void show_all(Child& child) {
+    for (const auto& line : std::exchange(child.lines, {})) {
+      if (!shown_.insert(line).second) continue;
+      std::cerr << "rank " << child.rank << ": " << trainer::runtime::printable(line) << '\n';
+    }
   }
 
   void reap(Child& child) {
@@ -269,6 +282,9 @@ class Watch {
     child.running = false;
     const bool killed = WIFSIGNALED(status);
     const int code = killed ? 1 : WEXITSTATUS(status);
+    relay(child);
+    if (code != 2) show_all(child);  // of a wrong command line rank 0 says the same
+    if (!deadline_) deadline_ = Clock::now() + patience();
     if (code == 0 || !end_.failure.empty()) return;
     end_.code = code;
     const std::string name = "rank " + std::to_string(child.rank);
@@ -276,7 +292,6 @@ class Watch {
                                         " (" + ::strsignal(WTERMSIG(status)) + ")"
                                   : " failed with exit code " + std::to_string(code));
     tell_the_others(name + ":" + end_.failure.substr(name.size()));
-    deadline_ = Clock::now() + ranks_.timeout + std::chrono::seconds(5);
   }
 
   // Where the rank could not say it itself.
@@ -294,7 +309,7 @@ class Watch {
   std::vector<Child> children_;
   std::set<std::string> shown_;
   RanksEnd end_;
-  std::optional<Clock::time_point> deadline_;  // once one has failed
+  std::optional<Clock::time_point> deadline_;  // once one has ended
 };
 
 }  // namespace

@@ -13,8 +13,8 @@ struct LocalRanks {
   int count = 1;
   int threads = 1;  // of each
   int port = 0;     // of 127.0.0.1, where they meet; 0: at a file
-  // How long a rank waits for another, and how much longer than the first one that fails the others
-  // may live.
+  // How long a rank waits for another, and, with 5 more, how much longer than the first one that
+  // ends the others may live.
   std::chrono::seconds timeout = std::chrono::seconds(60);
 };
 
@@ -25,8 +25,8 @@ struct RanksEnd {
 };
 
 // Returns when all have ended. Rank 0 has this process's output; what the others print appears on
-// standard error, each line once and with the rank. SIGINT, SIGTERM and SIGHUP go on to all ranks.
-// Throws std::runtime_error where they cannot be started.
+// standard error when they end, each line once and with the rank. SIGINT, SIGTERM and SIGHUP go on
+// to all ranks. Throws std::runtime_error where they cannot be started.
 RanksEnd run_local_ranks(const LocalRanks& ranks);
 
 }  // namespace normball::cli

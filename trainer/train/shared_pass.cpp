@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "normball/base/error.h"
+#include "normball/normball_c.h"
 
 namespace normball::trainer::train {
 namespace {
@@ -27,6 +28,16 @@ BatchLoss::Bad bad_loss(std::int64_t piece, std::int64_t parts) {
 
 BatchLoss::Bad bad_gradient(const std::string& parameter) {
   return {.name = parameter, .where = "the gradient of '" + parameter + "'"};
+}
+
+ranks::Facts facts_to_agree_on(config::Config config,
+                               const std::map<std::string, std::string>& facts) {
+  config.run.threads = 0;
+  config.run.dir = config.data.path = config.data.validation = config.data.bpe = "";
+  return {{"program", std::string("normball ") + normball_version()},
+          {"configuration", config::to_toml(config)},
+          {"training data", facts.at("training_data")},
+          {"validation data", facts.at("validation_data")}};
 }
 
 std::vector<data::Piece> pieces_for(const Team& team, const models::Model& model,

@@ -2,10 +2,12 @@
 // and the loss of the whole batch, and know of what was not finite in any of them.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "trainer/config/config.h"
 #include "trainer/data/pieces.h"
 #include "trainer/models/model.h"
 #include "trainer/train/gradient_sum.h"
@@ -27,6 +29,11 @@ struct BatchLoss {
 
 BatchLoss::Bad bad_loss(std::int64_t piece, std::int64_t parts);
 BatchLoss::Bad bad_gradient(const std::string& parameter);
+
+// What ranks must have in common, before anything else: program, configuration, and data as
+// checkpoints know it. They may have other threads, and their data in another place.
+ranks::Facts facts_to_agree_on(config::Config config,
+                               const std::map<std::string, std::string>& facts);
 
 // Which pieces of the batch a rank has. Throws where there are too few for all: of items, or, where
 // the model has statistics of each micro-batch, of micro-batches.

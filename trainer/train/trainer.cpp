@@ -6,7 +6,6 @@
 
 #include "normball/base/error.h"
 #include "normball/base/text.h"
-#include "normball/normball_c.h"
 #include "trainer/config/config_method.h"
 #include "trainer/config/config_use.h"
 #include "trainer/files/atomic_file.h"
@@ -41,13 +40,6 @@ void set_metric(run::CheckpointState& state, const std::optional<Evaluation>& ev
   if (!std::isfinite(metric) || !std::isfinite(evaluation->loss)) return;
   state.metric = metric;
   state.better = evaluation->accuracy ? run::Better::Higher : run::Better::Lower;
-}
-
-// Ranks may have other threads, and their data in another place.
-std::string shared_text(config::Config config) {
-  config.run.threads = 0;
-  config.run.dir = config.data.path = config.data.validation = config.data.bpe = "";
-  return config::to_toml(config);
 }
 
 }  // namespace
@@ -258,10 +250,7 @@ void Trainer::join_team() {
   const std::int64_t batch = config_.train.batch, micro = config_.train.micro();
   pieces_ = pieces_for(*team_, *model_, batch, micro);
   if (team_->alone()) return;
-  team_->agree_on({{"program", std::string("normball ") + normball_version()},
-                   {"configuration", shared_text(config_)},
-                   {"training data", facts_.at("training_data")},
-                   {"validation data", facts_.at("validation_data")}});
+  team_->agree_on(facts_to_agree_on(config_, facts_));
   facts_["ranks"] = std::to_string(team_->size());
   data_->divide(pieces_);
   shared_pass_ = std::make_unique<SharedPass>(*team_, *model_, pieces_, batch / micro);

@@ -128,7 +128,7 @@ class RankFaults:
     def hangs(self, count):
         def check(process, _, rank):
             require(process.code == 1, "exit code:", process)
-            require(re.search(rf"rank {rank}\b.* ended or does not answer", process.errors),
+            require(re.search(rf"rank {rank}\b.* (ended or does not answer|did not end)", process.errors),
                     "rank", rank, "is not named:", process)
 
         return self._chain(count, signal.SIGSTOP, check, early=0) + "; every resume was bit-exact"
