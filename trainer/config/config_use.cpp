@@ -61,6 +61,9 @@ const Condition by_layer_radii_or_muon = {
 const Condition with_input = {has_input, "model.hidden has a layer"};
 const Condition with_hidden = {has_hidden, "model.hidden has two layers or more (mlp)"};
 
+const Condition with_operations = {[](const Config& c) { return c.augment.operations > 0; },
+                                   "augment.operations is not 0"};
+
 struct Row {
   std::string_view keys;
   Use use;
@@ -79,6 +82,13 @@ const std::vector<Row>& table() {
         .conditions = {{[](const Config& c) { return c.data.validation.empty(); },
                         "data.validation is empty"}}}},
       {"data.flip, data.translate", {.data = "fashion-mnist, cifar10"}},
+      {"data.size, data.bad_images, data.threads, augment.crop_area, augment.crop_ratio, "
+       "augment.flip, "
+       "augment.operations, augment.erase, augment.mixup, augment.cutmix, augment.repeats, "
+       "eval.crop",
+       {.data = "folder"}},
+      {"augment.magnitude, augment.deviation, augment.probability",
+       {.data = "folder", .conditions = {with_operations}}},
       {"train.label_smoothing", {.models = "cnn, mlp"}},
       {"optimizer.lr, schedule.kind, schedule.warmup", {.methods = "all but adaptive_sd, cg"}},
       {"schedule.decay",
@@ -219,8 +229,8 @@ std::string optimizer_text(const Config& config) {
 
 std::string_view keys_after_training(std::string_view command) {
   return command == "eval"
-             ? "eval.batches, eval.batch, eval.tta, data.path, data.validation, data.bpe, "
-               "run.threads"
+             ? "eval.batches, eval.batch, eval.tta, eval.crop, data.path, data.validation, "
+               "data.bpe, data.bad_images, data.threads, run.threads"
              : "sample.prompt, sample.length, sample.temperature, sample.top_k, data.path, "
                "data.bpe, run.threads";
 }

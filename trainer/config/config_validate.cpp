@@ -10,6 +10,16 @@
 namespace normball::trainer::config {
 namespace {
 
+void validate_augment(const AugmentConfig& augment, std::string_view where) {
+  const auto ascending = [&](const char* key, const std::vector<double>& pair) {
+    if (pair.size() != 2 || pair[0] > pair[1]) {
+      wrong(where, key, " must be two numbers, the smallest and the largest, such as [0.08, 1]");
+    }
+  };
+  ascending("augment.crop_area", augment.crop_area);
+  ascending("augment.crop_ratio", augment.crop_ratio);
+}
+
 void validate_model(const Config& config, std::string_view where) {
   const ModelKind& model = model_kind(config);
   const DataKind& data = data_kind(config);
@@ -27,7 +37,8 @@ void validate_model(const Config& config, std::string_view where) {
           ": the images of data.kind = \"", data.name, "\" have ", data.pixels,
           " pixels in height and width");
   }
-  if (data.unit == "tokens" && config.data.path.empty()) {
+  if (data.name == "folder") validate_augment(config.augment, where);
+  if ((data.unit == "tokens" || data.name == "folder") && config.data.path.empty()) {
     wrong(where, "data.kind = \"", data.name, "\" needs data.path");
   }
 }

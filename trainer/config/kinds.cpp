@@ -28,6 +28,7 @@ constexpr ModelKind models[] = {
     {"gpt", "tokens", validate_gpt}, {"cnn", "images", nullptr}, {"mlp", "images", validate_mlp}};
 constexpr DataKind data[] = {{"fashion-mnist", "images", 28},
                              {"cifar10", "images", 32},
+                             {"folder", "images", 0},
                              {"shards", "tokens", 0},
                              {"text", "tokens", 0}};
 

@@ -60,47 +60,70 @@ bool ImageWorkers::draw(int worker, std::int64_t image, const Draw& draw, float*
   }
 }
 
-void ImageWorkers::training(const DataCursor& cursor, const std::vector<std::uint32_t>& order,
-                            ImageBatch& batch) {
-  resize(options_.batch, batch);
-  const std::int64_t values = batch.channels * batch.height * batch.width;
-  workers_.run(batch.count, [&](int worker, std::int64_t i) {
-    const std::int64_t item = cursor.position + i;
-    const std::int64_t first = order[static_cast<size_t>(item / options_.repeats)];
-    const Random random = random_for(cursor.seed, Purpose::Augment, cursor.epoch,
-                                     first * options_.repeats + item % options_.repeats);
-    const Draw as_training = [&](Worker& state, std::int64_t image, float* out) {
-      state.augmenter.training(files_.bytes(image, state.buffer), files_.name(image), random, out);
-    };
-    for (std::int64_t k = 0; k < files_.count(); ++k) {
-      const std::int64_t image = (first + k) % files_.count();
-      if (!draw(worker, image, as_training, batch.pixels.data() + i * values)) continue;
-      batch.labels[static_cast<size_t>(i)] = files_.label(image);
-      return;
-    }
-    fail(where, "none of the ", files_.count(),
-         " training images can be decoded; the first says: ", options_.skipped->first_message());
-  });
-  if (options_.mix.any()) mix(cursor, batch);
+void ImageWorkers::draw_item(const DataCursor& cursor, const std::vector<std::uint32_t>& order,
+                             std::int64_t item, int worker, std::int64_t row, ImageBatch& batch) {
+  const std::int64_t place = cursor.position + item;
+  const std::int64_t first = order[static_cast<size_t>(place / options_.repeats)];
+  const Random random = random_for(cursor.seed, Purpose::Augment, cursor.epoch,
+                                   first * options_.repeats + place % options_.repeats);
+  const Draw as_training = [&](Worker& state, std::int64_t image, float* out) {
+    state.augmenter.training(files_.bytes(image, state.buffer), files_.name(image), random, out);
+  };
+  float* pixels = batch.pixels.data() + row * batch.channels * batch.height * batch.width;
+  for (std::int64_t k = 0; k < files_.count(); ++k) {
+    const std::int64_t image = (first + k) % files_.count();
+    if (!draw(worker, image, as_training, pixels)) continue;
+    batch.labels[static_cast<size_t>(row)] = files_.label(image);
+    return;
+  }
+  fail(where, "none of the ", files_.count(),
+       " training images can be decoded; the first says: ", options_.skipped->first_message());
 }
 
-void ImageWorkers::mix(const DataCursor& cursor, ImageBatch& batch) {
+void ImageWorkers::training(const DataCursor& cursor, const std::vector<std::uint32_t>& order,
+                            std::int64_t first, std::int64_t end, ImageBatch& batch) {
+  std::vector<std::int64_t> items;
+  for (std::int64_t i = first; i < end; ++i) items.push_back(i);
+  if (options_.mix.any()) {  // those that they are mixed with, too
+    for (std::int64_t i = first; i < end; ++i) {
+      const std::int64_t partner = options_.batch - 1 - i;
+      if (partner < first || partner >= end) items.push_back(partner);
+    }
+  }
+  resize(static_cast<std::int64_t>(items.size()), batch);
+  workers_.run(batch.count, [&](int worker, std::int64_t row) {
+    draw_item(cursor, order, items[static_cast<size_t>(row)], worker, row, batch);
+  });
+  if (options_.mix.any()) mix(cursor, items, end - first, batch);
+}
+
+void ImageWorkers::mix(const DataCursor& cursor, const std::vector<std::int64_t>& items,
+                       std::int64_t wanted, ImageBatch& batch) {
   Random random = random_for(cursor.seed, Purpose::Mix, cursor.epoch, cursor.position);
   const int size = options_.augment.size;
   const Mix mix = random_mix(options_.mix, size, size, random);
   const std::int64_t values = batch.channels * batch.height * batch.width;
-  workers_.run(batch.count / 2, [&](int, std::int64_t i) {
-    mix_images(mix, size, size, batch.pixels.data() + i * values,
-               batch.pixels.data() + (batch.count - 1 - i) * values);
-  });
-  batch.shares.assign(static_cast<size_t>(batch.count * options_.classes), 0);
-  for (std::int64_t i = 0; i < batch.count; ++i) {
-    const auto own = batch.labels[static_cast<size_t>(i)];
-    const auto other = batch.labels[static_cast<size_t>(batch.count - 1 - i)];
-    float* row = batch.shares.data() + i * options_.classes;
-    row[own] += static_cast<float>(mix.weight);
-    row[other] += static_cast<float>(1 - mix.weight);
+  std::vector<std::int64_t> row_of(static_cast<size_t>(options_.batch));
+  for (size_t row = 0; row < items.size(); ++row) {
+    row_of[static_cast<size_t>(items[row])] = static_cast<std::int64_t>(row);
   }
+  const auto partner = [&](std::int64_t row) {
+    return row_of[static_cast<size_t>(options_.batch - 1 - items[static_cast<size_t>(row)])];
+  };
+  workers_.run(batch.count, [&](int, std::int64_t row) {
+    const std::int64_t other = partner(row);
+    if (row >= other) return;  // a pair is mixed once; one in the middle is its own partner
+    mix_images(mix, size, size, batch.pixels.data() + row * values,
+               batch.pixels.data() + other * values);
+  });
+  std::vector<float> shares(static_cast<size_t>(wanted * options_.classes));
+  for (std::int64_t row = 0; row < wanted; ++row) {
+    float* of_row = shares.data() + row * options_.classes;
+    of_row[batch.labels[static_cast<size_t>(row)]] += static_cast<float>(mix.weight);
+    of_row[batch.labels[static_cast<size_t>(partner(row))]] += static_cast<float>(1 - mix.weight);
+  }
+  resize(wanted, batch);
+  batch.shares = std::move(shares);
 }
 
 void ImageWorkers::evaluation(const std::vector<std::int64_t>& numbers, ImageBatch& batch) {
@@ -143,13 +166,13 @@ FolderLoader::FolderLoader(ImageFiles files, FolderLoaderOptions options, DataCu
   workers_ = std::make_unique<ImageWorkers>(std::move(files), options_);
 }
 
-void FolderLoader::next(ImageBatch& batch) {
+void FolderLoader::next(ImageBatch& batch, std::int64_t first, std::int64_t end) {
   if (items_ - cursor_.position < options_.batch) {
     ++cursor_.epoch;
     cursor_.position = 0;
     order_ = shuffled_order(cursor_.seed, cursor_.epoch, items_);
   }
-  workers_->training(cursor_, order_, batch);
+  workers_->training(cursor_, order_, first, end, batch);
   cursor_.position += options_.batch;
   batch.after = cursor_;
 }

@@ -48,9 +48,9 @@ class ImageWorkers {
  public:
   ImageWorkers(ImageFiles files, const FolderLoaderOptions& options);
 
-  // Image order(i) for i < count as training shows it, into row i of the batch.
+  // Rows [first, end) of the batch at the cursor as training shows them.
   void training(const DataCursor& cursor, const std::vector<std::uint32_t>& order,
-                ImageBatch& batch);
+                std::int64_t first, std::int64_t end, ImageBatch& batch);
   // Images of these numbers as they are evaluated; those that are passed over leave no row.
   void evaluation(const std::vector<std::int64_t>& numbers, ImageBatch& batch);
 
@@ -63,7 +63,10 @@ class ImageWorkers {
   void resize(std::int64_t count, ImageBatch& batch) const;
   // Whether it could be drawn.
   bool draw(int worker, std::int64_t image, const Draw& draw, float* out);
-  void mix(const DataCursor& cursor, ImageBatch& batch);
+  void draw_item(const DataCursor& cursor, const std::vector<std::uint32_t>& order,
+                 std::int64_t item, int worker, std::int64_t row, ImageBatch& batch);
+  void mix(const DataCursor& cursor, const std::vector<std::int64_t>& items, std::int64_t wanted,
+           ImageBatch& batch);
 
   ImageFiles files_;
   FolderLoaderOptions options_;
@@ -77,7 +80,9 @@ class FolderLoader {
   FolderLoader(ImageFiles files, FolderLoaderOptions options, DataCursor cursor);
 
   // As ImageLoader's.
-  void next(ImageBatch& batch);
+  void next(ImageBatch& batch) { next(batch, 0, options_.batch); }
+  // The same, of which only rows [first, end) are made: with Mixup as they are in the whole batch.
+  void next(ImageBatch& batch, std::int64_t first, std::int64_t end);
   const DataCursor& cursor() const { return cursor_; }
   std::int64_t batches_per_epoch() const { return items_ / options_.batch; }
 

@@ -134,6 +134,27 @@ TEST_F(FolderTest, EveryImageIsShownOnceAnEpochAndRepeatedWhereAskedFor) {
   EXPECT_EQ(different.size(), 21u) << "each time augmented anew";
 }
 
+TEST_F(FolderTest, APieceOfABatchIsThatOfTheWhole) {
+  const auto whole = batches(options(), 6);
+  for (const auto& [first, end] :
+       {std::pair<std::int64_t, std::int64_t>{0, 1}, {1, 2}, {1, 4}, {2, 4}, {0, 0}}) {
+    FolderLoader loader(load_image_folders(at("set")).train, options(2), {.seed = 3});
+    const std::int64_t values = 3 * 24 * 24;
+    for (const auto& expected : whole) {
+      ImageBatch piece;
+      loader.next(piece, first, end);
+      EXPECT_EQ(piece.after, expected.after);
+      ASSERT_EQ(piece.count, end - first);
+      EXPECT_TRUE(std::equal(piece.pixels.begin(), piece.pixels.end(),
+                             expected.pixels.begin() + first * values));
+      EXPECT_TRUE(
+          std::equal(piece.labels.begin(), piece.labels.end(), expected.labels.begin() + first));
+      EXPECT_TRUE(std::equal(piece.shares.begin(), piece.shares.end(),
+                             expected.shares.begin() + first * 3));
+    }
+  }
+}
+
 TEST_F(FolderTest, SharesSumToOneAndFollowTheLabels) {
   for (const auto& batch : batches(options(), 20)) {
     ASSERT_EQ(batch.shares.size(), 12u);

@@ -12,6 +12,7 @@
 
 #include "testing.h"
 #include "tests/trainer/data/data_samples.h"
+#include "tests/trainer/data/image_samples.h"
 #include "tests/trainer/run_testing.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/kinds.h"
@@ -36,6 +37,7 @@ class Files {
       make_shards(path(prefix + "shards"), text(shift));
       make_idx(path(prefix + "fashion-mnist"), shift);
       make_cifar10(path(prefix + "cifar10"), shift);
+      testing::make_image_folders(path(prefix + "folder"), 8, 4, 1 + 100 * shift);
     }
     fs::create_directory(path("bpe"));
     testing::write(path("bpe/vocab.bpe"), testing::toy_vocabulary());
@@ -134,6 +136,7 @@ class ConfigUse : public ::testing::Test {
           "sample.every=2", "sample.length=8"}},
         {"cnn", {"model.width_factor=0.03"}},
         {"mlp", {"model.hidden=[6, 5]"}}};
+    if (kinds.data == "folder") settings.push_back("data.size=10");
     const auto& more = by_model.at(kinds.model);
     settings.insert(settings.end(), more.begin(), more.end());
     // Needed, or far enough from what would hide another key.
@@ -149,6 +152,9 @@ class ConfigUse : public ::testing::Test {
     if (key == "schedule.decay") return {"schedule.kind=warmdown"};
     if (key == "schedule.end") return {"schedule.kind=cosine"};
     if (key == "run.epochs") return {"run.steps=0"};
+    if (key == "augment.magnitude" || key == "augment.deviation" || key == "augment.probability") {
+      return {"augment.operations=5"};
+    }
     return {};
   }
 
@@ -180,6 +186,18 @@ class ConfigUse : public ::testing::Test {
         {"data.validation_fraction", "0.3"},
         {"data.bpe", files->path("bpe")},
         {"data.translate", "1"},
+        {"data.size", "12"},
+        {"augment.crop_area", "[0.5, 0.9]"},
+        {"augment.crop_ratio", "[0.5, 2]"},
+        {"augment.flip", "0"},
+        {"augment.operations", "2"},
+        {"augment.magnitude", "4"},
+        {"augment.deviation", "2"},
+        {"augment.probability", "0.9"},
+        {"augment.erase", "1"},
+        {"augment.mixup", "0.8"},
+        {"augment.cutmix", "1"},
+        {"augment.repeats", "3"},
         {"train.batch", "6"},
         {"train.micro_batch", "2"},
         {"train.label_smoothing", "0.3"},
@@ -210,6 +228,7 @@ class ConfigUse : public ::testing::Test {
         {"eval.batches", "1"},
         {"eval.batch", "3"},
         {"eval.tta", "2"},
+        {"eval.crop", "0.6"},
         {"sample.every", "1"},
         {"sample.prompt", "he"},
         {"sample.length", "3"},
@@ -315,17 +334,18 @@ class ConfigUse : public ::testing::Test {
   }
 
   // These act on other things than what a first run leaves: see run_checkpoint_test (keep_best),
-  // train_cli_test (nonfinite, resume) and the choice of kinds above.
+  // train_cli_test (nonfinite, resume), data_folder_test (bad_images, data.threads) and the choice
+  // of kinds above.
   static inline const std::set<std::string> without_trace = {
-      "run.threads", "run.keep_best",    "run.nonfinite", "run.resume",
-      "model.kind",  "optimizer.method", "data.kind"};
+      "run.threads",      "run.keep_best", "run.nonfinite",   "run.resume",  "model.kind",
+      "optimizer.method", "data.kind",     "data.bad_images", "data.threads"};
   static inline std::unique_ptr<Files> files;
   static inline int used_seen = 0, unused_seen = 0;
 };
 
 const std::vector<std::pair<std::string, std::string>> kinds_of_data = {
-    {"gpt", "text"},    {"gpt", "shards"},        {"cnn", "fashion-mnist"},
-    {"cnn", "cifar10"}, {"mlp", "fashion-mnist"}, {"mlp", "cifar10"}};
+    {"gpt", "text"},          {"gpt", "shards"},  {"cnn", "fashion-mnist"}, {"cnn", "cifar10"},
+    {"mlp", "fashion-mnist"}, {"mlp", "cifar10"}, {"mlp", "folder"}};
 
 std::vector<std::string> methods() {
   const auto& choices =
