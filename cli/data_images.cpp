@@ -176,9 +176,9 @@ void verify_image_files(const std::string& path, int threads) {
   }
   const auto bad = static_cast<std::int64_t>(problems.size());
   for (std::int64_t i = 0; i < std::min(bad, most_named); ++i) {
-    std::cerr << trainer::runtime::one_line(problems[static_cast<size_t>(i)]) << '\n';
+    std::cout << trainer::runtime::one_line(problems[static_cast<size_t>(i)]) << '\n';
   }
-  if (bad > most_named) std::cerr << "... and " << bad - most_named << " more\n";
+  if (bad > most_named) std::cout << "... and " << bad - most_named << " more\n";
   trainer::data::fail("verify", path, ": ", counted(bad, "image"), " of ",
                       data.train.count() + data.validation.count(),
                       " cannot be decoded; remove them, or train with data.bad_images = \"skip\"");
