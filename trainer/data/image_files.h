@@ -52,8 +52,8 @@ struct ImageFolders {
   std::int64_t classes() const { return static_cast<std::int64_t>(class_names.size()); }
 };
 
-// train/<class>/*.jpg, *.jpeg, *.png or *.webp in either case, and the same in val/ if it is there.
-// Classes are numbered in the order of their names.
+// train/<class>/*.jpg, *.jpeg, *.png or *.webp in either case, and the same in val/ (or
+// validation/, or test/) if it is there. Classes are numbered in the order of their names.
 ImageFolders load_image_folders(const std::string& directory);
 bool is_image_folders(const std::string& directory);
 

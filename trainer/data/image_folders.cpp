@@ -115,7 +115,9 @@ fs::path validation_of(const fs::path& directory) {
   for (const char* name : {"val", "validation"}) {
     if (fs::is_directory(directory / name, ignored)) return directory / name;
   }
-  return {};
+  // ImageNet's test images have no classes; other sets have only these two parts.
+  const fs::path test = directory / "test";
+  return fs::is_directory(test, ignored) && !folders_in(test).empty() ? test : fs::path();
 }
 
 }  // namespace

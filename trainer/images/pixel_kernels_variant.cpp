@@ -29,9 +29,9 @@ Bytes16 load16(const Byte* from) {
 // where conversions between vectors of other lengths are many.
 template <int i, int step>
 Ints4 widened(Bytes16 bytes) {
-  return reinterpret_cast<Ints4>(__builtin_shufflevector(
-      bytes, Bytes16{}, i, 16, 16, 16, i + step, 16, 16, 16, i + 2 * step, 16, 16, 16,
-      i + 3 * step, 16, 16, 16));
+  return reinterpret_cast<Ints4>(__builtin_shufflevector(bytes, Bytes16{}, i, 16, 16, 16, i + step,
+                                                         16, 16, 16, i + 2 * step, 16, 16, 16,
+                                                         i + 3 * step, 16, 16, 16));
 }
 Ints4 pixel(const Byte* from) {
   std::uint32_t word;

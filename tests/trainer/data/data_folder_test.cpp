@@ -76,6 +76,11 @@ TEST_F(FolderTest, WhatIsWrongWithTheFoldersIsNamed) {
   fs::remove(at("set/val/dog"));
   fs::rename(at("set/val"), at("old"));
   EXPECT_EQ(load_image_folders(at("set")).validation.count(), 0);
+  fs::create_directories(at("set/test"));
+  EXPECT_EQ(load_image_folders(at("set")).validation.count(), 0) << "without classes";
+  fs::rename(at("old"), at("set/test"));
+  EXPECT_EQ(load_image_folders(at("set")).validation.count(), 9);
+  fs::rename(at("set/test"), at("old"));
   write_bytes(at("set/val/ILSVRC2012_val_00000001.JPEG"), {1});
   expect_data_error([&] { load_image_folders(at("set")); }, {"val", "a folder for each class"});
   expect_data_error([&] { load_image_folders(at("old")); }, {"old", "has no train/<class>/"});
