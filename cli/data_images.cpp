@@ -205,7 +205,7 @@ void write_contact_sheet(const std::string& path, const SheetOptions& options) {
     }
   }
   for (const bool cut : {false, true}) {
-    FolderLoaderOptions loading{.batch = std::min<std::int64_t>(columns, data.train.count()),
+    FolderLoaderOptions loading{.batch = std::min<std::int64_t>(columns - 1, data.train.count()),
                                 .mix = {.mixup = cut ? 0 : 0.8, .cutmix = cut ? 1.0 : 0},
                                 .classes = data.classes(),
                                 .skipped = std::make_shared<BadImages>()};
@@ -214,7 +214,7 @@ void write_contact_sheet(const std::string& path, const SheetOptions& options) {
     ImageBatch batch;
     loader.next(batch);
     for (int column = 0; column < batch.count; ++column) {
-      sheet.draw(column, rows + (cut ? 1 : 0), true,
+      sheet.draw(column + 1, rows + (cut ? 1 : 0), true,
                  batch.pixels.data() + column * 3 * options.size * options.size);
     }
   }
@@ -223,7 +223,7 @@ void write_contact_sheet(const std::string& path, const SheetOptions& options) {
   std::cout
       << options.out << ": " << rows
       << " rows of an image as it is evaluated and its augmentations, then Mixup and CutMix of "
-         "seven images (each with the one at the same place from the end)\n";
+         "other images, each with the one at the same place from the end\n";
 }
 
 void add_pack_command(CLI::App& data, int threads) {
