@@ -32,13 +32,19 @@ struct RunConfig {
 struct ModelConfig {
   std::string kind = "mlp";
   std::string init = "customary";
-  // gpt
+  // gpt, vit
   std::int64_t layers = 12;
   std::int64_t width = 768;
   std::int64_t heads = 6;
+  // gpt
   std::int64_t context = 1024;
   std::int64_t vocab = 50304;
   double rope_base = 10000;
+  // vit
+  std::int64_t patch = 16;
+  double drop = 0.1;
+  std::string norm = "rms";
+  std::string gelu = "scaled";
   // cnn
   double width_factor = 1;
   double scaling_factor = 1.0 / 9;

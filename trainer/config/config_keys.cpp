@@ -108,6 +108,16 @@ std::vector<Key> make_keys() {
         "size of the vocabulary; 256 for bytes, 50304 for GPT-2 (50257, rounded up)");
   model("rope_base", place<&Config::model, &M::rope_base>(),
         {.low = 1, .high = 1e30, .low_open = true}, "base of the rotary embedding's frequencies");
+  model("patch", place<&Config::model, &M::patch>(), {.low = 1, .high = 4096},
+        "pixels in height and width of a patch, of which an image has a whole number");
+  model(
+      "drop", place<&Config::model, &M::drop>(), below_one,
+      "probability to leave out a branch of the last block, of an image; rises from 0 (stochastic "
+      "depth)");
+  model("norm", place<&Config::model, &M::norm>(), {},
+        "rms: without gain. layer: LayerNorm with gain and bias", {"rms", "layer"});
+  model("gelu", place<&Config::model, &M::gelu>(), {}, "scaled: times the root of 2",
+        {"scaled", "plain"});
   model("width_factor", place<&Config::model, &M::width_factor>(),
         {.low = 0, .high = 64, .low_open = true}, "times (64, 256, 256) channels");
   model("scaling_factor", place<&Config::model, &M::scaling_factor>(), positive,

@@ -72,8 +72,13 @@ struct Row {
 // What is not listed always has an effect.
 const std::vector<Row>& table() {
   static const std::vector<Row> rows = {
-      {"model.layers, model.width, model.heads, model.context, model.vocab, model.rope_base",
-       {.models = "gpt"}},
+      {"model.layers, model.width, model.heads", {.models = "gpt, vit"}},
+      {"model.context, model.vocab, model.rope_base", {.models = "gpt"}},
+      {"model.patch, model.norm, model.gelu", {.models = "vit"}},
+      {"model.drop",
+       {.models = "vit",
+        .conditions = {{[](const Config& c) { return c.model.layers > 1; },
+                        "model.layers is 2 or more"}}}},
       {"model.width_factor, model.scaling_factor", {.models = "cnn"}},
       {"model.hidden", {.models = "mlp"}},
       {"data.validation, data.bpe", {.data = "shards, text"}},
@@ -89,7 +94,7 @@ const std::vector<Row>& table() {
        {.data = "folder"}},
       {"augment.magnitude, augment.deviation, augment.probability",
        {.data = "folder", .conditions = {with_operations}}},
-      {"train.label_smoothing", {.models = "cnn, mlp"}},
+      {"train.label_smoothing", {.models = "cnn, mlp, vit"}},
       {"optimizer.lr, schedule.kind, schedule.warmup", {.methods = "all but adaptive_sd, cg"}},
       {"schedule.decay",
        {.methods = "all but adaptive_sd, cg",
@@ -124,14 +129,14 @@ const std::vector<Row>& table() {
       {"norm.embedding_radius", {.models = "gpt", .conditions = {by_layer_radii}}},
       {"norm.hidden", {.conditions = {with_hidden, by_layer_norms_or_muon}}},
       {"norm.hidden_radius", {.conditions = {with_hidden, by_layer_radii_or_muon}}},
-      {"norm.output", {.models = "cnn, mlp", .conditions = {by_layer_norms}}},
-      {"norm.output_radius", {.models = "cnn, mlp", .conditions = {by_layer_radii}}},
+      {"norm.output", {.models = "cnn, mlp, vit", .conditions = {by_layer_norms}}},
+      {"norm.output_radius", {.models = "cnn, mlp, vit", .conditions = {by_layer_radii}}},
       // Vectors start at 0, not on a sphere.
       {"norm.vector",
-       {.models = "cnn, mlp",
+       {.models = "cnn, mlp, vit",
         .conditions = {{steps_in_layer_norms, "optimizer.method steps in these norms"}}}},
       {"norm.vector_radius",
-       {.models = "cnn, mlp",
+       {.models = "cnn, mlp, vit",
         .conditions = {{[](const Config& c) {
                           return steps_in_layer_norms(c) && c.optimizer.method != "s3cg";
                         },

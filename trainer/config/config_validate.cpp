@@ -25,7 +25,7 @@ void validate_model(const Config& config, std::string_view where) {
   const DataKind& data = data_kind(config);
   if (model.unit != data.unit) {
     wrong(where, "model.kind = \"", model.name, "\" cannot learn from data.kind = \"", data.name,
-          "\"; gpt takes shards or text, cnn and mlp take images");
+          "\"; gpt takes shards or text, cnn, mlp and vit take images");
   }
   if (model.validate != nullptr) model.validate(config, where);
   if (data.name == "text" && config.data.bpe.empty() && config.model.vocab < 256) {

@@ -135,7 +135,10 @@ class ConfigUse : public ::testing::Test {
          {"model.layers=1", "model.width=8", "model.heads=2", "model.context=8", "model.vocab=300",
           "sample.every=2", "sample.length=8"}},
         {"cnn", {"model.width_factor=0.03"}},
-        {"mlp", {"model.hidden=[6, 5]"}}};
+        {"mlp", {"model.hidden=[6, 5]"}},
+        {"vit",
+         {"model.layers=2", "model.width=8", "model.heads=2",
+          "model.patch=" + std::string(kinds.data == "cifar10" ? "8" : "5")}}};
     if (kinds.data == "folder") settings.push_back("data.size=10");
     const auto& more = by_model.at(kinds.model);
     settings.insert(settings.end(), more.begin(), more.end());
@@ -171,12 +174,16 @@ class ConfigUse : public ::testing::Test {
         {"run.checkpoint_every", "3"},
         {"run.keep_last", "1"},
         {"model.init", kinds.init == "sphere" ? "customary" : "sphere"},
-        {"model.layers", "2"},
+        {"model.layers", "3"},
         {"model.width", "16"},
         {"model.heads", "1"},
         {"model.context", "6"},
         {"model.vocab", "310"},
         {"model.rope_base", "100"},
+        {"model.patch", "2"},
+        {"model.drop", "0.9"},
+        {"model.norm", "layer"},
+        {"model.gelu", "plain"},
         {"model.width_factor", "0.05"},
         {"model.scaling_factor", "0.5"},
         {"model.hidden", "[4, 7]"},
@@ -344,8 +351,9 @@ class ConfigUse : public ::testing::Test {
 };
 
 const std::vector<std::pair<std::string, std::string>> kinds_of_data = {
-    {"gpt", "text"},          {"gpt", "shards"},  {"cnn", "fashion-mnist"}, {"cnn", "cifar10"},
-    {"mlp", "fashion-mnist"}, {"mlp", "cifar10"}, {"mlp", "folder"}};
+    {"gpt", "text"},    {"gpt", "shards"},        {"cnn", "fashion-mnist"},
+    {"cnn", "cifar10"}, {"mlp", "fashion-mnist"}, {"mlp", "cifar10"},
+    {"mlp", "folder"},  {"vit", "fashion-mnist"}};
 
 std::vector<std::string> methods() {
   const auto& choices =
@@ -367,6 +375,12 @@ TEST_F(ConfigUse, AKeyHasAnEffectExactlyIfTheTableSaysSoForEveryModelAndMethod) 
     for (const auto& method : methods()) {
       expect_effects({model, data, method}, {"optimizer", "schedule", "norm"});
     }
+  }
+}
+
+TEST_F(ConfigUse, OfTheVisionTransformerToo) {
+  for (const auto* method : {"unconstrained_clipped_scion", "muon", "adamw"}) {
+    expect_effects({"vit", "fashion-mnist", method}, {"optimizer", "norm"});
   }
 }
 
