@@ -255,7 +255,8 @@ std::vector<Key> make_keys() {
   norm("input", place<&Config::norm, &N::input>(), {}, "the first layer", check_norm);
   norm("input_radius", place<&Config::norm, &N::input_radius>(), positive, "its radius");
   norm("embedding", place<&Config::norm, &N::embedding>(), {},
-       "the embedding, which is the output matrix as well", check_norm);
+       "gpt: the embedding, which is the output matrix as well. vit: positions and class token",
+       check_norm);
   norm("embedding_radius", place<&Config::norm, &N::embedding_radius>(), positive, "its radius");
   norm("hidden", place<&Config::norm, &N::hidden>(), {}, "hidden matrices and convolutions",
        check_norm);

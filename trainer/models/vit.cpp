@@ -63,8 +63,10 @@ Vit::Vit(const VitConfig& config) : config_(config) {
   filters_ = add_parameter("patch", {width, config.channels, config.patch, config.patch},
                            Kind::Conv, Role::Hidden);
   filter_bias_ = add_parameter("patch_bias", {width}, Kind::Bias, Role::Bias);
-  class_token_ = add_parameter("class_token", {1, width}, Kind::Position, Role::Bias);
-  positions_ = add_parameter("positions", {side() * side() + 1, width}, Kind::Position, Role::Bias);
+  // Each position takes its own row: embeddings of one-hot inputs.
+  class_token_ = add_parameter("class_token", {1, width}, Kind::Embedding, Role::OneHot);
+  positions_ =
+      add_parameter("positions", {side() * side() + 1, width}, Kind::Embedding, Role::OneHot);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const std::string prefix = "blocks." + std::to_string(i) + ".";
     Block block;

@@ -100,6 +100,20 @@ def test_decoding(program, directory, generator):
         image = Image.open(os.path.join(directory, "s2.jpg"))
         image.draft("RGB", (301 // shrink, 203 // shrink))
         program.add("JPEG, scaled", f"part {os.path.join(directory, 's2.jpg')} 0 0 301 203 {size}", image, 0)
+    # Parts of a scaled file are parts of the scaled whole.
+    for subsampling, progressive in ((0, False), (1, False), (2, False), (2, True)):
+        path = os.path.join(directory, f"large{subsampling}{progressive}.jpg")
+        photograph(803, 605, generator.integers(2**32)).save(path, subsampling=subsampling, progressive=progressive)
+        for shrink in (2, 4, 8):
+            whole = Image.open(path)
+            whole.draft("RGB", (803 // shrink, 605 // shrink))
+            size = 200 // shrink
+            for _ in range(6):
+                width, height = (int(n) for n in generator.integers(200, [400, 400]))
+                left, top = int(generator.integers(0, 803 - width)), int(generator.integers(0, 605 - height))
+                box = (left // shrink, top // shrink, -(-(left + width) // shrink), -(-(top + height) // shrink))
+                call = f"part {path} {left} {top} {width} {height} {size}"
+                program.add("part of a scaled JPEG", call, whole.crop(box), 0)
     program.run()
 
 
