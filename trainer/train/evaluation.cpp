@@ -6,9 +6,9 @@ namespace normball::trainer::train {
 
 namespace {
 
-// What each batch gave: its loss, its targets, how many were right and among the first five (-1: not
-// counted). Batch i is rank i modulo their number's; the others leave zeros, so that the sum over
-// ranks is exact. A batch of images that were all passed over has no targets.
+// What each batch gave: its loss, its targets, how many were right and among the first five (-1:
+// not counted). Batch i is rank i modulo their number's; the others leave zeros, so that the sum
+// over ranks is exact. A batch of images that were all passed over has no targets.
 torch::Tensor results_of(const models::Model& model, DataSource& data, const Team& team) {
   const std::int64_t batches = data.evaluation_batches();
   const auto results = torch::zeros({batches, 4}, torch::kFloat64);
