@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/data_images.h"
 #include "cli/data_show.h"
 #include "cli/options.h"
 #include "cli/table.h"
@@ -31,6 +32,7 @@ struct Options {
   bool bytes = false;
   std::string path;
   TokenView view;
+  SheetOptions sheet;
 };
 
 // A bar that is rewritten on a terminal; every tenth as a line elsewhere.
@@ -85,6 +87,8 @@ const char* name_of(DatasetKind kind) {
       return "images";
     case DatasetKind::IdxFile:
       return "an IDX file";
+    case DatasetKind::ImageFiles:
+      return "image folders";
     case DatasetKind::Bpe:
       return "a vocabulary";
     case DatasetKind::Shards:
@@ -105,6 +109,9 @@ void require_used(const Options& options, DatasetKind kind) {
   if (!options.view.bpe.empty() && !tokens) refuse("--bpe", "token shards and texts");
   if (options.view.vocabulary > 0 && kind != DatasetKind::Shards) {
     refuse("--vocabulary", "token shards");
+  }
+  if (!options.sheet.out.empty() && kind != DatasetKind::ImageFiles) {
+    refuse("--augmented", "image folders and packed images");
   }
 }
 
@@ -141,6 +148,9 @@ void run_verify(const Options& options) {
     case DatasetKind::IdxFile:
       std::cout << options.path << ": valid: IDX array " << shape_text(read_idx(options.path).shape)
                 << '\n';
+      break;
+    case DatasetKind::ImageFiles:
+      verify_image_files(options.path, options.view.threads);
       break;
     case DatasetKind::Bpe:
       std::cout << options.path << ": valid: byte-pair vocabulary of "
@@ -212,14 +222,26 @@ void add_data_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->prepare.threads = usable_cpus();
   options->view.threads = options->prepare.threads;
-  auto& data = *app.add_subcommand("data", "Prepare text, show data sets and verify them");
+  auto& data =
+      *app.add_subcommand("data", "Prepare text, pack images, show data sets and verify them");
   data.require_subcommand(1);
   add_prepare(data, options);
+  add_pack_command(data, options->prepare.threads);
 
   auto& show = *data.add_subcommand("show", "Show what a data set contains");
   add_view_options(show, options);
+  auto* sheet = show.add_option("--augmented", options->sheet.out,
+                                "Draw augmented images of a folder into this PNG instead");
+  show.add_option("--size", options->sheet.size, "Pixels of each of them")
+      ->check(integer_in(8, 1024))
+      ->needs(sheet)
+      ->capture_default_str();
+  show.add_option("--seed", options->sheet.seed, "Of what is random in them")
+      ->needs(sheet)
+      ->capture_default_str();
   show.callback([options] {
     require_used(*options, dataset_kind(options->path));
+    if (!options->sheet.out.empty()) return write_contact_sheet(options->path, options->sheet);
     show_data(options->path, options->view);
   });
 
@@ -230,9 +252,10 @@ void add_data_command(CLI::App& app) {
   verify.callback([options] { run_verify(*options); });
 
   data.footer(
-      "A data set is a directory with MNIST's IDX files or CIFAR-10's binary batches, token "
-      "shards\n"
-      "(a directory, a pattern, or one .bin file), a text, or a vocabulary (vocab.bpe).\n"
+      "A data set is a directory with MNIST's IDX files, CIFAR-10's binary batches or image "
+      "folders\n"
+      "(train/<class>/, val/<class>/), token shards (a directory, a pattern, or one .bin file), a\n"
+      "text, or a vocabulary (vocab.bpe).\n"
       "  normball data show fashion-mnist\n"
       "  normball data verify data/book");
 }

@@ -6,6 +6,7 @@
 #include <iomanip>
 #include <iostream>
 
+#include "cli/data_images.h"
 #include "cli/picture.h"
 #include "cli/table.h"
 #include "normball/base/text.h"
@@ -180,6 +181,8 @@ void show_data(const std::string& path, const TokenView& view) {
       return show_images(load_images(path));
     case DatasetKind::IdxFile:
       return show_idx(path);
+    case DatasetKind::ImageFiles:
+      return show_image_files(path);
     case DatasetKind::Bpe:
       return show_bpe(path);
     case DatasetKind::Shards:

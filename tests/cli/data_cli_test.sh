@@ -121,6 +121,39 @@ printf 'a\033[31mred\007\xff and some more text' >escape.txt
 expect 0 'a\x1b[31mred\x07\xff and' show escape.txt
 grep -q "$(printf '\033')" out && problem "an escape sequence was printed"
 
+# Image folders: a JPEG of 40x30 and a PNG of 16x12 pixels.
+base64 -d >a.jpg <<<"/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dARkVQWnNiUFVtVkVGZIhlbXd7gYKBTmCNl4x9lnN+gXz/2wBDARUXFx4aHjshITt8U0ZTfHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHz/wAARCAAeACgDASIAAhEBAxEB/8QAGQAAAgMBAAAAAAAAAAAAAAAAAAMBBAUC/8QAJBAAAQQCAQQCAwAAAAAAAAAAAQACAxESITEFE0FhIlEEFJH/xAAYAQADAQEAAAAAAAAAAAAAAAABAgMEAP/EAB4RAAICAgMBAQAAAAAAAAAAAAECABEDIRITUQRB/9oADAMBAAIRAxEAPwB7HMc6tFxKtOhEoOydfxYTi5khp2x5C0ukzFz39x5dxQJXP8jJi7b1AV1ZjC5oOJv6RhUZDhlQ0rU7IYXDLV7CRPKHx1HyOCFiDRamYbDzYu0JsrHtAJdROhaFQkeRN+yrHhIXZH5BO/GthIZs3yuTE2Nli8uEwXFj5CJyOy8b1KE0Jec10kVynYSIDUzmi8QNKXSHFv15VZsro5Mz8rFJBj7DwH7AjFWuT1OGWXtiMmst+vaF3+4SQAzn2hbwMGMBWOxJM2Uk0J//2Q=="
+base64 -d >b.png <<<"iVBORw0KGgoAAAANSUhEUgAAABAAAAAMBAMAAACZySCyAAAAGFBMVEWvyHWCtIWjok5woW16j0RciExYdDdlP7nBOgW8AAAAaElEQVR42iXGuw2DMBQF0AsT8JNorZdMEDA1NnYWAD8WgFtToLA+kTjVwdt8XFfbBG8Kk49DQm+QO8QEdRCXvRas1wFg55Nqsv+ciF4GUBffByEY2FWUH/jdiiZICzJOVssSYee86aU3SpsWvDX/Hp0AAAAASUVORK5CYII="
+for part in train/ant train/bee val/bee; do
+  mkdir -p "photos/$part"
+  for i in 1 2 3 4; do
+    cp a.jpg "photos/$part/$i.JPEG"
+    cp b.png "photos/$part/$i.png"
+  done
+done
+echo note >photos/train/ant/readme.txt
+expect 0 "16 training and 8 validation images, 2 classes" verify photos
+expect 0 "1 other file" show photos
+expect 0 "16 to 40, half of them 40 or more" show photos
+expect 0 "Mixup and CutMix" show photos --augmented sheet.png --size 32 --seed 1
+[ "$(head -c 4 sheet.png | tail -c 3)" = PNG ] || problem "the contact sheet is no PNG"
+expect 2 "--augmented: has no effect on a text" show text.txt --augmented sheet.png
+expect 2 "--size" show photos --size 32
+expect 0 "16 training and 8 validation images, 12 of them shrunk" pack photos --out packed --short-side 20
+expect 0 "packed images, 16 training and 8 validation images" verify packed
+expect 0 "packed images in packed" show packed
+expect 1 "not an empty directory" pack photos --out packed
+head -c 300 a.jpg >photos/train/bee/2.JPEG
+expect 1 "1 image of 24 cannot be decoded" verify photos
+grep -qF "photos/train/bee/2.JPEG: is not a whole JPEG" out || problem "the bad image is not named: $(cat out)"
+expect 1 "photos/train/bee/2.JPEG" pack photos --out again
+[ ! -e again ] || problem "a failed pack left a directory"
+expect 0 "left out: 1 image" pack photos --out again --skip-bad
+printf x | dd of=packed/train_000000.images bs=1 seek=50 conv=notrunc status=none
+expect 1 "train_000000.images: has the checksum" verify packed
+mkdir -p flat/train/ant flat/val && cp a.jpg flat/train/ant && cp a.jpg flat/val
+expect 1 "a folder for each class" show flat
+
 if [ -e /usr/share/datasets/fashion-mnist ]; then
   expect 0 "60000 training and 10000 test images, 10 classes" verify fashion-mnist
   expect 0 "mean 0.2860  std 0.3530" show fashion-mnist

@@ -32,13 +32,19 @@ struct RunConfig {
 struct ModelConfig {
   std::string kind = "mlp";
   std::string init = "customary";
-  // gpt
+  // gpt, vit
   std::int64_t layers = 12;
   std::int64_t width = 768;
   std::int64_t heads = 6;
+  // gpt
   std::int64_t context = 1024;
   std::int64_t vocab = 50304;
   double rope_base = 10000;
+  // vit
+  std::int64_t patch = 16;
+  double drop = 0.1;
+  std::string norm = "rms";
+  std::string gelu = "scaled";
   // cnn
   double width_factor = 1;
   double scaling_factor = 1.0 / 9;
@@ -56,6 +62,25 @@ struct DataConfig {
   std::string bpe = "";
   bool flip = false;
   std::int64_t translate = 0;
+  // folder
+  std::int64_t size = 224;
+  std::string bad_images = "stop";
+  std::int64_t threads = 0;
+};
+
+// Of image folders, as timm does it.
+struct AugmentConfig {
+  std::vector<double> crop_area = {0.08, 1};
+  std::vector<double> crop_ratio = {3.0 / 4, 4.0 / 3};
+  double flip = 0.5;
+  std::int64_t operations = 0;
+  double magnitude = 9;
+  double deviation = 0.5;
+  double probability = 0.5;
+  double erase = 0;
+  double mixup = 0;
+  double cutmix = 0;
+  std::int64_t repeats = 1;
 };
 
 struct TrainConfig {
@@ -120,6 +145,7 @@ struct EvalConfig {
   std::int64_t batches = 0;
   std::int64_t batch = 0;
   std::int64_t tta = 0;
+  double crop = 0.875;
 };
 
 struct SampleConfig {
@@ -134,6 +160,7 @@ struct Config {
   RunConfig run;
   ModelConfig model;
   DataConfig data;
+  AugmentConfig augment;
   TrainConfig train;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;

@@ -33,6 +33,7 @@ constexpr Range not_negative{.low = 0, .high = 1e30};
 constexpr Range count{.low = 0, .high = 1e12};
 constexpr Range at_least_one{.low = 1, .high = 1e12};
 constexpr Range below_one{.low = 0, .high = 1, .high_open = true};
+constexpr Range zero_to_one{.low = 0, .high = 1};
 constexpr Range above_zero_to_one{.low = 0, .high = 1, .low_open = true};
 
 std::vector<std::string_view> methods() {
@@ -107,6 +108,16 @@ std::vector<Key> make_keys() {
         "size of the vocabulary; 256 for bytes, 50304 for GPT-2 (50257, rounded up)");
   model("rope_base", place<&Config::model, &M::rope_base>(),
         {.low = 1, .high = 1e30, .low_open = true}, "base of the rotary embedding's frequencies");
+  model("patch", place<&Config::model, &M::patch>(), {.low = 1, .high = 4096},
+        "pixels in height and width of a patch, of which an image has a whole number");
+  model(
+      "drop", place<&Config::model, &M::drop>(), below_one,
+      "probability to leave out a branch of the last block, of an image; rises from 0 (stochastic "
+      "depth)");
+  model("norm", place<&Config::model, &M::norm>(), {},
+        "rms: without gain. layer: LayerNorm with gain and bias", {"rms", "layer"});
+  model("gelu", place<&Config::model, &M::gelu>(), {}, "scaled: times the root of 2",
+        {"scaled", "plain"});
   model("width_factor", place<&Config::model, &M::width_factor>(),
         {.low = 0, .high = 64, .low_open = true}, "times (64, 256, 256) channels");
   model("scaling_factor", place<&Config::model, &M::scaling_factor>(), positive,
@@ -134,6 +145,41 @@ std::vector<Key> make_keys() {
   data("flip", place<&Config::data, &D::flip>(), {}, "flip left and right");
   data("translate", place<&Config::data, &D::translate>(), {.low = 0, .high = 31},
        "shift by up to this many pixels, fewer than the images have");
+  data("size", place<&Config::data, &D::size>(), {.low = 8, .high = 4096},
+       "pixels in height and width that images are brought to");
+  data("bad_images", place<&Config::data, &D::bad_images>(), {},
+       "on an image that cannot be decoded: stop, or skip it and take the next", Free,
+       {"stop", "skip"});
+  data("threads", place<&Config::data, &D::threads>(), {.low = 0, .high = 256},
+       "that decode and augment; 0: all cores. The batches are the same for any number", Free);
+
+  const auto augment = [&](std::string_view name, Place p, Range range, std::string_view help) {
+    keys.push_back({"augment", name, p, range, {}, nullptr, Same, help});
+  };
+  using A = AugmentConfig;
+  augment("crop_area", place<&Config::augment, &A::crop_area>(), above_zero_to_one,
+          "smallest and largest share of an image that is cut out");
+  augment("crop_ratio", place<&Config::augment, &A::crop_ratio>(), {.low = 0.01, .high = 100},
+          "smallest and largest ratio of its width to its height");
+  augment("flip", place<&Config::augment, &A::flip>(), zero_to_one,
+          "probability to flip left and right");
+  augment("operations", place<&Config::augment, &A::operations>(), {.low = 0, .high = 15},
+          "of RandAugment, on every image; 0: none");
+  augment("magnitude", place<&Config::augment, &A::magnitude>(), {.low = 0, .high = 10},
+          "how strong they are on average");
+  augment("deviation", place<&Config::augment, &A::deviation>(), {.low = 0, .high = 100},
+          "standard deviation of that, which stays in 0 to 10");
+  augment("probability", place<&Config::augment, &A::probability>(), zero_to_one,
+          "of each of them to be done");
+  augment("erase", place<&Config::augment, &A::erase>(), zero_to_one,
+          "probability to fill a rectangle with noise");
+  augment("mixup", place<&Config::augment, &A::mixup>(), {.low = 0, .high = 1000},
+          "a of Beta(a, a), the weight in averages of two images; 0: none");
+  augment("cutmix", place<&Config::augment, &A::cutmix>(), {.low = 0, .high = 1000},
+          "a of Beta(a, a), the share in which an image keeps its pixels; 0: none. With mixup, a "
+          "batch has one of the two");
+  augment("repeats", place<&Config::augment, &A::repeats>(), {.low = 1, .high = 100},
+          "how often an image of an epoch is shown in it; an epoch has the fewer images");
 
   const auto train = [&](std::string_view name, Place p, Range range, std::string_view help,
                          OnResume on_resume = Same, std::vector<std::string_view> choices = {}) {
@@ -209,7 +255,8 @@ std::vector<Key> make_keys() {
   norm("input", place<&Config::norm, &N::input>(), {}, "the first layer", check_norm);
   norm("input_radius", place<&Config::norm, &N::input_radius>(), positive, "its radius");
   norm("embedding", place<&Config::norm, &N::embedding>(), {},
-       "the embedding, which is the output matrix as well", check_norm);
+       "gpt: the embedding, which is the output matrix as well. vit: positions and class token",
+       check_norm);
   norm("embedding_radius", place<&Config::norm, &N::embedding_radius>(), positive, "its radius");
   norm("hidden", place<&Config::norm, &N::hidden>(), {}, "hidden matrices and convolutions",
        check_norm);
@@ -232,6 +279,8 @@ std::vector<Key> make_keys() {
        "images or sequences of a batch; 0: train.batch, by train.micro_batch at a time");
   eval("tta", place<&Config::eval, &E::tta>(), {.low = 0, .high = 2},
        "average over views. 0: one, 1: mirrored, 2: mirrored and shifted");
+  eval("crop", place<&Config::eval, &E::crop>(), {.low = 0.1, .high = 1},
+       "share of an image's short side that is looked at, in its middle");
 
   const auto sample = [&](std::string_view name, Place p, Range range, std::string_view help) {
     keys.push_back({"sample", name, p, range, {}, nullptr, Free, help});

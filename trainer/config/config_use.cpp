@@ -61,6 +61,9 @@ const Condition by_layer_radii_or_muon = {
 const Condition with_input = {has_input, "model.hidden has a layer"};
 const Condition with_hidden = {has_hidden, "model.hidden has two layers or more (mlp)"};
 
+const Condition with_operations = {[](const Config& c) { return c.augment.operations > 0; },
+                                   "augment.operations is not 0"};
+
 struct Row {
   std::string_view keys;
   Use use;
@@ -69,8 +72,13 @@ struct Row {
 // What is not listed always has an effect.
 const std::vector<Row>& table() {
   static const std::vector<Row> rows = {
-      {"model.layers, model.width, model.heads, model.context, model.vocab, model.rope_base",
-       {.models = "gpt"}},
+      {"model.layers, model.width, model.heads", {.models = "gpt, vit"}},
+      {"model.context, model.vocab, model.rope_base", {.models = "gpt"}},
+      {"model.patch, model.norm, model.gelu", {.models = "vit"}},
+      {"model.drop",
+       {.models = "vit",
+        .conditions = {{[](const Config& c) { return c.model.layers > 1; },
+                        "model.layers is 2 or more"}}}},
       {"model.width_factor, model.scaling_factor", {.models = "cnn"}},
       {"model.hidden", {.models = "mlp"}},
       {"data.validation, data.bpe", {.data = "shards, text"}},
@@ -79,7 +87,14 @@ const std::vector<Row>& table() {
         .conditions = {{[](const Config& c) { return c.data.validation.empty(); },
                         "data.validation is empty"}}}},
       {"data.flip, data.translate", {.data = "fashion-mnist, cifar10"}},
-      {"train.label_smoothing", {.models = "cnn, mlp"}},
+      {"data.size, data.bad_images, data.threads, augment.crop_area, augment.crop_ratio, "
+       "augment.flip, "
+       "augment.operations, augment.erase, augment.mixup, augment.cutmix, augment.repeats, "
+       "eval.crop",
+       {.data = "folder"}},
+      {"augment.magnitude, augment.deviation, augment.probability",
+       {.data = "folder", .conditions = {with_operations}}},
+      {"train.label_smoothing", {.models = "cnn, mlp, vit"}},
       {"optimizer.lr, schedule.kind, schedule.warmup", {.methods = "all but adaptive_sd, cg"}},
       {"schedule.decay",
        {.methods = "all but adaptive_sd, cg",
@@ -110,18 +125,18 @@ const std::vector<Row>& table() {
                         "optimizer.momentum is not 0"}}}},
       {"norm.input", {.models = "mlp", .conditions = {with_input, by_layer_norms}}},
       {"norm.input_radius", {.models = "mlp", .conditions = {with_input, by_layer_radii}}},
-      {"norm.embedding", {.models = "gpt", .conditions = {by_layer_norms}}},
-      {"norm.embedding_radius", {.models = "gpt", .conditions = {by_layer_radii}}},
+      {"norm.embedding", {.models = "gpt, vit", .conditions = {by_layer_norms}}},
+      {"norm.embedding_radius", {.models = "gpt, vit", .conditions = {by_layer_radii}}},
       {"norm.hidden", {.conditions = {with_hidden, by_layer_norms_or_muon}}},
       {"norm.hidden_radius", {.conditions = {with_hidden, by_layer_radii_or_muon}}},
-      {"norm.output", {.models = "cnn, mlp", .conditions = {by_layer_norms}}},
-      {"norm.output_radius", {.models = "cnn, mlp", .conditions = {by_layer_radii}}},
+      {"norm.output", {.models = "cnn, mlp, vit", .conditions = {by_layer_norms}}},
+      {"norm.output_radius", {.models = "cnn, mlp, vit", .conditions = {by_layer_radii}}},
       // Vectors start at 0, not on a sphere.
       {"norm.vector",
-       {.models = "cnn, mlp",
+       {.models = "cnn, mlp, vit",
         .conditions = {{steps_in_layer_norms, "optimizer.method steps in these norms"}}}},
       {"norm.vector_radius",
-       {.models = "cnn, mlp",
+       {.models = "cnn, mlp, vit",
         .conditions = {{[](const Config& c) {
                           return steps_in_layer_norms(c) && c.optimizer.method != "s3cg";
                         },
@@ -219,8 +234,8 @@ std::string optimizer_text(const Config& config) {
 
 std::string_view keys_after_training(std::string_view command) {
   return command == "eval"
-             ? "eval.batches, eval.batch, eval.tta, data.path, data.validation, data.bpe, "
-               "run.threads"
+             ? "eval.batches, eval.batch, eval.tta, eval.crop, data.path, data.validation, "
+               "data.bpe, data.bad_images, data.threads, run.threads"
              : "sample.prompt, sample.length, sample.temperature, sample.top_k, data.path, "
                "data.bpe, run.threads";
 }

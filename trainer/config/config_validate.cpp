@@ -10,12 +10,22 @@
 namespace normball::trainer::config {
 namespace {
 
+void validate_augment(const AugmentConfig& augment, std::string_view where) {
+  const auto ascending = [&](const char* key, const std::vector<double>& pair) {
+    if (pair.size() != 2 || pair[0] > pair[1]) {
+      wrong(where, key, " must be two numbers, the smallest and the largest, such as [0.08, 1]");
+    }
+  };
+  ascending("augment.crop_area", augment.crop_area);
+  ascending("augment.crop_ratio", augment.crop_ratio);
+}
+
 void validate_model(const Config& config, std::string_view where) {
   const ModelKind& model = model_kind(config);
   const DataKind& data = data_kind(config);
   if (model.unit != data.unit) {
     wrong(where, "model.kind = \"", model.name, "\" cannot learn from data.kind = \"", data.name,
-          "\"; gpt takes shards or text, cnn and mlp take images");
+          "\"; gpt takes shards or text, cnn, mlp and vit take images");
   }
   if (model.validate != nullptr) model.validate(config, where);
   if (data.name == "text" && config.data.bpe.empty() && config.model.vocab < 256) {
@@ -27,7 +37,8 @@ void validate_model(const Config& config, std::string_view where) {
           ": the images of data.kind = \"", data.name, "\" have ", data.pixels,
           " pixels in height and width");
   }
-  if (data.unit == "tokens" && config.data.path.empty()) {
+  if (data.name == "folder") validate_augment(config.augment, where);
+  if ((data.unit == "tokens" || data.name == "folder") && config.data.path.empty()) {
     wrong(where, "data.kind = \"", data.name, "\" needs data.path");
   }
 }

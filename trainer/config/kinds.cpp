@@ -17,6 +17,18 @@ void validate_gpt(const Config& config, std::string_view where) {
   }
 }
 
+void validate_vit(const Config& config, std::string_view where) {
+  const auto& model = config.model;
+  if (model.width % model.heads != 0) {
+    wrong(where, "model.width = ", model.width,
+          " must be a multiple of model.heads = ", model.heads);
+  }
+  if (config.data.kind == "folder" && config.data.size % model.patch != 0) {
+    wrong(where, "data.size = ", config.data.size,
+          " must be a multiple of model.patch = ", model.patch);
+  }
+}
+
 void validate_mlp(const Config& config, std::string_view where) {
   if (config.model.hidden.size() > 1000) {
     wrong(where, "model.hidden has ", config.model.hidden.size(),
@@ -24,10 +36,13 @@ void validate_mlp(const Config& config, std::string_view where) {
   }
 }
 
-constexpr ModelKind models[] = {
-    {"gpt", "tokens", validate_gpt}, {"cnn", "images", nullptr}, {"mlp", "images", validate_mlp}};
+constexpr ModelKind models[] = {{"gpt", "tokens", validate_gpt},
+                                {"cnn", "images", nullptr},
+                                {"mlp", "images", validate_mlp},
+                                {"vit", "images", validate_vit}};
 constexpr DataKind data[] = {{"fashion-mnist", "images", 28},
                              {"cifar10", "images", 32},
+                             {"folder", "images", 0},
                              {"shards", "tokens", 0},
                              {"text", "tokens", 0}};
 

@@ -19,7 +19,7 @@ struct ModelKind {
 struct DataKind {
   std::string_view name;
   std::string_view unit;  // what it gives
-  std::int64_t pixels;    // in height and width; 0: no images
+  std::int64_t pixels;    // in height and width; 0: no images, or as data.size says
 };
 
 std::span<const ModelKind> model_kinds();

@@ -28,7 +28,7 @@ DataCursor cursor_of(const std::map<std::string, std::int64_t>& entries);
 
 // Independent randomness for a purpose, and a number or two: nothing depends on what was drawn
 // before, so any batch can be made by itself, by any thread.
-enum class Purpose : std::uint64_t { Shuffle = 1, Offset = 2, Flip = 3, Augment = 4 };
+enum class Purpose : std::uint64_t { Shuffle = 1, Offset = 2, Flip = 3, Augment = 4, Mix = 5 };
 Random random_for(std::uint64_t seed, Purpose purpose, std::int64_t a, std::int64_t b = 0);
 
 // 0, ..., items - 1 in the random order of an epoch (Fisher and Yates).

@@ -4,6 +4,7 @@
 
 #include "trainer/data/data_error.h"
 #include "trainer/data/gzip.h"
+#include "trainer/data/image_files.h"
 #include "trainer/data/image_set.h"
 #include "trainer/data/token_shard.h"
 #include "trainer/files/bytes.h"
@@ -15,12 +16,15 @@ namespace fs = std::filesystem;
 
 DatasetKind kind_of_directory(const std::string& path) {
   if (is_idx_directory(path) || is_cifar10_directory(path)) return DatasetKind::Images;
+  if (is_packed_images(path) || is_image_folders(path)) return DatasetKind::ImageFiles;
   if (!list_shards(path, "").empty()) return DatasetKind::Shards;
   std::error_code ignored;
   if (fs::exists(fs::path(path) / "vocab.bpe", ignored)) return DatasetKind::Bpe;
-  fail("dataset_kind", path,
-       ": no known data there: expected IDX files (train-images-idx3-ubyte[.gz]), CIFAR-10 batches "
-       "(data_batch_1.bin), token shards (*.bin) or a vocabulary (vocab.bpe)");
+  fail(
+      "dataset_kind", path,
+      ": no known data there: expected IDX files (train-images-idx3-ubyte[.gz]), CIFAR-10 batches "
+      "(data_batch_1.bin), image folders (train/<class>/*.jpg), packed images (images.json), token "
+      "shards (*.bin) or a vocabulary (vocab.bpe)");
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace normball::trainer::data {
 
-enum class DatasetKind : std::uint8_t { Images, IdxFile, Shards, Bpe, Text };
+enum class DatasetKind : std::uint8_t { Images, IdxFile, ImageFiles, Shards, Bpe, Text };
 
 // Throws FileError where nothing is there, DataError where a directory holds nothing known.
 DatasetKind dataset_kind(const std::string& path);

@@ -22,6 +22,7 @@ struct ImageBatch {
   std::int64_t count = 0, channels = 0, height = 0, width = 0;
   std::vector<float> pixels;         // count x channels x height x width
   std::vector<std::int64_t> labels;  // count
+  std::vector<float> shares;         // count x classes, where images are mixed; otherwise empty
   DataCursor after;                  // where the data stands after this batch
 };
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "trainer/data/data_error.h"
+#include "trainer/data/partial_directory.h"
 #include "trainer/data/split_words.h"
 #include "trainer/data/text_files.h"
 #include "trainer/data/token_shard.h"
@@ -17,48 +18,6 @@ namespace fs = std::filesystem;
 constexpr const char* where = "prepare";
 constexpr size_t step_bytes = size_t{8} << 20;  // of text between two calls of the progress
 constexpr std::int64_t shards_between = 16;     // at most
-
-// A directory beside the final one, removed unless it is renamed to it.
-class PartialDirectory {
- public:
-  explicit PartialDirectory(const std::string& path)
-      : final_(fs::absolute(path).lexically_normal()) {
-    if (!final_.has_filename()) final_ = final_.parent_path();  // a trailing slash
-    std::error_code error;
-    if (fs::exists(final_, error) &&
-        !(fs::is_directory(final_, error) && fs::is_empty(final_, error))) {
-      fail(where, final_.string(), ": exists and is not an empty directory; name a new one");
-    }
-    fs::create_directories(final_.parent_path(), error);
-    while (!error) {  // a process of the same number may have died and left its directory
-      partial_ = files::partial_name(final_);
-      if (fs::create_directory(partial_, error)) return;
-    }
-    partial_.clear();
-    fail(where, final_.string(), ": cannot be created: ", error.message(),
-         "; name a directory that can be written");
-  }
-  ~PartialDirectory() {
-    std::error_code ignored;
-    if (!partial_.empty()) fs::remove_all(partial_, ignored);
-  }
-  PartialDirectory(const PartialDirectory&) = delete;
-  PartialDirectory& operator=(const PartialDirectory&) = delete;
-
-  std::string path() const { return partial_.string(); }
-
-  void commit() {
-    files::sync_directory(files::FileSystem::real(), partial_);
-    std::error_code error;
-    fs::rename(partial_, final_, error);  // replaces an empty directory
-    if (error) fail(where, final_.string(), ": cannot be put in place: ", error.message());
-    partial_.clear();
-    files::sync_directory(files::FileSystem::real(), final_.parent_path());
-  }
-
- private:
-  fs::path final_, partial_;
-};
 
 class Preparation {
  public:
@@ -173,7 +132,7 @@ ShardDescription prepare(const PrepareOptions& options, const PrepareProgress& p
   const TextSplit split = split_text(options.texts, tokenizer, options.validation_share);
   if (split.train.empty()) throw_invalid(where, "no text is left to train on");
   if (tokenizer.is_bytes()) require_few_shards(options, split);
-  PartialDirectory directory(options.out);
+  PartialDirectory directory(where, options.out);
   Preparation preparation(options, tokenizer, progress,
                           size_of(split.train) + size_of(split.validation));
   ShardDescription description{

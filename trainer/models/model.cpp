@@ -43,9 +43,12 @@ void require_images(std::string_view where, const Batch& batch, torch::IntArrayR
   if (inputs.dim() != 4 || inputs.size(0) == 0 || inputs.sizes().slice(1) != image) {
     throw_invalid(where, "inputs are ", inputs.sizes(), "; the model takes (batch, ", image, ")");
   }
-  if (batch.targets.dim() != 1 || batch.targets.size(0) != inputs.size(0)) {
-    throw_invalid(where, "targets are ", batch.targets.sizes(), " for ", inputs.size(0),
-                  " images; one class number each is needed");
+  const auto& targets = batch.targets;
+  const bool numbers = targets.dim() == 1,
+             shares = targets.dim() == 2 && targets.is_floating_point();
+  if (!(numbers || shares) || targets.size(0) != inputs.size(0)) {
+    throw_invalid(where, "targets are ", targets.sizes(), " for ", inputs.size(0),
+                  " images; one class number each is needed, or the shares of all classes");
   }
 }
 
@@ -53,9 +56,17 @@ Outcome classify(const torch::Tensor& logits, const torch::Tensor& targets,
                  double label_smoothing) {
   const auto options =
       torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(label_smoothing);
-  return {.loss = torch::nn::functional::cross_entropy(logits, targets, options),
-          .count = targets.numel(),
-          .correct = logits.detach().argmax(1).eq(targets).sum().item<std::int64_t>()};
+  const auto given = targets.is_floating_point() ? targets.to(logits.dtype()) : targets;
+  const auto numbers = targets.is_floating_point() ? targets.argmax(1) : targets;
+  const auto found = logits.detach();
+  Outcome outcome{.loss = torch::nn::functional::cross_entropy(logits, given, options),
+                  .count = targets.size(0),
+                  .correct = found.argmax(1).eq(numbers).sum().item<std::int64_t>()};
+  if (found.size(1) > 10) {
+    const auto first = std::get<1>(found.topk(5, 1));
+    outcome.in_top5 = first.eq(numbers.unsqueeze(1)).sum().item<std::int64_t>();
+  }
+  return outcome;
 }
 
 }  // namespace normball::trainer::models

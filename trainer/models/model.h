@@ -25,7 +25,8 @@
 
 namespace normball::trainer::models {
 
-// Images: inputs (B, C, H, W) floating point, targets (B). Tokens: both (B, T). Targets are int64.
+// Images: inputs (B, C, H, W) floating point, targets (B), or (B, classes) where images are mixed:
+// the share of each class, floating point. Tokens: both (B, T). Other targets are int64.
 struct Batch {
   torch::Tensor inputs;
   torch::Tensor targets;
@@ -35,6 +36,7 @@ struct Outcome {
   torch::Tensor loss;                        // mean over the targets, a scalar
   std::int64_t count = 0;                    // how many targets that is
   std::optional<std::int64_t> correct = {};  // how many of them came out on top; images only
+  std::optional<std::int64_t> in_top5 = {};  // or among the first five, with more than ten classes
 };
 
 struct ModelParameter {
@@ -104,7 +106,8 @@ class Model {
 // each.
 void require_images(std::string_view where, const Batch& batch, torch::IntArrayRef image);
 
-// The mean cross-entropy of logits (B, classes), and how many are right.
+// The mean cross-entropy of logits (B, classes), and how many are right: of mixed images the class
+// with the largest share counts as right.
 Outcome classify(const torch::Tensor& logits, const torch::Tensor& targets, double label_smoothing);
 
 }  // namespace normball::trainer::models

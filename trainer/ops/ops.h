@@ -35,6 +35,10 @@ at::Tensor relu_squared(const at::Tensor& x, bool composed = false);
 at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             bool composed = false);
 
+// The same where every query sees every key: q, k and v have one shape.
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                     bool composed = false);
+
 // The mean cross-entropy of softmax(x weightᵀ) with the targets: x (tokens, width), weight
 // (vocabulary, width). The fused path computes loss and gradients in one sweep over blocks of
 // tokens and never holds all logits.

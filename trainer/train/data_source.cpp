@@ -1,6 +1,7 @@
 #include "trainer/train/data_source.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 
 #include "normball/base/error.h"
@@ -8,6 +9,7 @@
 #include "trainer/data/prefetcher.h"
 #include "trainer/data/token_loader.h"
 #include "trainer/files/checksum.h"
+#include "trainer/train/folder_source.h"
 
 namespace normball::trainer::train {
 namespace {
@@ -46,8 +48,11 @@ class Stream {
     batch_.after = loader.cursor();
     batches_.emplace(data::PieceLoader<Loader>(std::move(loader), parts_, pieces_));
   }
-  models::Batch next() {
+  // Adds the time it takes.
+  models::Batch next(double& seconds) {
+    const auto start = std::chrono::steady_clock::now();
     batches_->next(batch_);
+    seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return as_tensors(batch_);
   }
   const DataCursor& cursor() const { return batch_.after; }
@@ -58,17 +63,6 @@ class Stream {
   std::optional<data::Prefetcher<data::PieceLoader<Loader>, Buffer>> batches_;
   Buffer batch_;
 };
-
-// How many of the items eval.batches covers; a batch is eval.batch, or as in training.
-std::int64_t evaluated_of(std::int64_t items, const config::Config& config) {
-  const std::int64_t batch = config.eval.batch > 0 ? config.eval.batch : config.train.batch;
-  const std::int64_t batches = config.eval.batches;
-  return batches > 0 && batches < items / batch + 1 ? std::min(items, batches * batch) : items;
-}
-// How many go through the model at a time: what fits into memory in training does here.
-std::int64_t evaluated_at_once(const config::Config& config) {
-  return config.eval.batch > 0 ? config.eval.batch : config.train.micro();
-}
 
 std::string digest_of(const std::vector<std::span<const std::uint8_t>>& pieces) {
   files::FileChecksum sum;
@@ -107,7 +101,7 @@ class ImageSource final : public DataSource {
     seek({.seed = static_cast<std::uint64_t>(config.run.seed)});
   }
 
-  models::Batch next() override { return stream_.next(); }
+  models::Batch next() override { return stream_.next(waited_); }
   void divide(std::vector<data::Piece> pieces) override {
     stream_.divide(std::move(pieces));
     seek(cursor());
@@ -183,7 +177,7 @@ class TokenSource final : public DataSource {
     facts_.items = stream_.cursor().items;
   }
 
-  models::Batch next() override { return stream_.next(); }
+  models::Batch next() override { return stream_.next(waited_); }
   void divide(std::vector<data::Piece> pieces) override {
     stream_.divide(std::move(pieces));
     seek(cursor());
@@ -272,6 +266,7 @@ std::unique_ptr<DataSource> images(const config::Config& config) {
 constexpr Opener openers[] = {
     {"fashion-mnist", images},
     {"cifar10", images},
+    {"folder", open_folder},
     {"shards",
      [](const config::Config& config) -> std::unique_ptr<DataSource> {
        return std::make_unique<TokenSource>(open_shards(config.data), config);
@@ -281,6 +276,15 @@ constexpr Opener openers[] = {
      }}};
 
 }  // namespace
+
+std::int64_t evaluated_of(std::int64_t items, const config::Config& config) {
+  const std::int64_t batch = config.eval.batch > 0 ? config.eval.batch : config.train.batch;
+  const std::int64_t batches = config.eval.batches;
+  return batches > 0 && batches < items / batch + 1 ? std::min(items, batches * batch) : items;
+}
+std::int64_t evaluated_at_once(const config::Config& config) {
+  return config.eval.batch > 0 ? config.eval.batch : config.train.micro();
+}
 
 std::unique_ptr<DataSource> open_data(const config::Config& config) {
   const auto* opener = std::ranges::find(openers, config.data.kind, &Opener::kind);

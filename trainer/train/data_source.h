@@ -51,14 +51,25 @@ class DataSource {
   virtual std::string training_digest() const = 0;
   virtual std::string validation_digest() const = 0;
 
+  // Seconds that next() has waited for batches.
+  double waited() const { return waited_; }
+  // What is to be said about the data once it has been trained on.
+  virtual std::vector<std::string> remarks() const { return {}; }
+
   // Training inputs for what a model sets from the data before the first step; empty for tokens.
   virtual torch::Tensor preparation_inputs() = 0;
 
  protected:
   DataFacts facts_;
+  double waited_ = 0;
 };
 
-// Everything is read and checked before the first step.
+// How many of the items eval.batches covers; a batch is eval.batch, or as in training.
+std::int64_t evaluated_of(std::int64_t items, const config::Config& config);
+// How many go through the model at a time: what fits into memory in training does here.
+std::int64_t evaluated_at_once(const config::Config& config);
+
+// Everything is read and checked before the first step; of image folders, only their lists.
 std::unique_ptr<DataSource> open_data(const config::Config& config);
 
 }  // namespace normball::trainer::train

@@ -10,8 +10,9 @@
 namespace normball::trainer::train {
 
 struct Evaluation {
-  double loss = 0;  // mean over the targets
-  std::optional<double> accuracy = {};
+  double loss = 0;                      // mean over the targets
+  std::optional<double> accuracy = {};  // of images: the right class is on top
+  std::optional<double> top5 = {};      // among the first five; where there are more than ten
   std::int64_t targets = 0;
 };
 

@@ -8,6 +8,7 @@
 #include "trainer/models/cnn.h"
 #include "trainer/models/gpt.h"
 #include "trainer/models/mlp.h"
+#include "trainer/models/vit.h"
 
 namespace normball::trainer::train {
 namespace {
@@ -47,11 +48,32 @@ std::unique_ptr<models::Model> build_mlp(const config::Config& config, const Dat
                         .label_smoothing = config.train.label_smoothing});
 }
 
+std::unique_ptr<models::Model> build_vit(const config::Config& config, const DataFacts& facts) {
+  const auto& from = config.model;
+  if (facts.size % from.patch != 0) {
+    throw_invalid("build_model", "model.patch is ", from.patch, " but the images have ", facts.size,
+                  " pixels in height and width; set a patch that divides them");
+  }
+  return std::make_unique<models::Vit>(
+      models::VitConfig{.channels = facts.channels,
+                        .size = facts.size,
+                        .patch = from.patch,
+                        .classes = facts.classes,
+                        .layers = from.layers,
+                        .heads = from.heads,
+                        .width = from.width,
+                        .drop = from.drop,
+                        .layer_norm = from.norm == "layer",
+                        .scaled_gelu = from.gelu == "scaled",
+                        .label_smoothing = config.train.label_smoothing});
+}
+
 struct Builder {
   std::string_view kind;
   std::unique_ptr<models::Model> (*build)(const config::Config&, const DataFacts&);
 };
-constexpr Builder builders[] = {{"gpt", build_gpt}, {"cnn", build_cnn}, {"mlp", build_mlp}};
+constexpr Builder builders[] = {
+    {"gpt", build_gpt}, {"cnn", build_cnn}, {"mlp", build_mlp}, {"vit", build_vit}};
 
 }  // namespace
 

@@ -87,6 +87,10 @@ void Recorder::trained(std::int64_t step, double loss, const optim::StepOutcome&
 
   run::MetricsLine line = line_of(step, loss, outcome);
   if (outcome.nonfinite) line.values.emplace_back("skipped", true);
+  const double share =
+      (waited_ - waited_at_log_) / std::max(1e-9, seconds_between(last_log_, Clock::now()));
+  waited_at_log_ = waited_;
+  line.values.emplace_back("waited_per_second", share);
   line.values.emplace_back(unit_ + "_per_second", rate());
   write(std::move(line));
 }
@@ -110,6 +114,7 @@ void Recorder::evaluated(std::int64_t step, const Evaluation& evaluation) {
     snapshot_.validation = *evaluation.accuracy;
     snapshot_.validation_name = "val accuracy";
   }
+  if (evaluation.top5) line.values.emplace_back("val_top5", *evaluation.top5);
   progress_.evaluated(snapshot_);
   write(std::move(line));
   restart_rate();

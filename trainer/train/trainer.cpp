@@ -74,6 +74,7 @@ TrainingResult Trainer::run(runtime::Progress& progress) {
     const optim::StepOutcome outcome = take_step(loss);
     ++step_;
     evaluation_.reset();
+    recorder_->waited(data_->waited());
     recorder_->trained(step_, loss.mean, outcome, loss.units);
     outcome.nonfinite ? learning_.skipped(step_) : learning_.trained(step_, loss.mean);
     if (due(config_.run.eval_every) || step_ == steps_) evaluate_now();
@@ -83,6 +84,7 @@ TrainingResult Trainer::run(runtime::Progress& progress) {
   }
   const bool finished = step_ == steps_;
   if (!finished && last_checkpoint_.filename() != "step-" + std::to_string(step_)) save();
+  for (const auto& remark : data_->remarks()) recorder_->note(remark);
   progress.finish();
   auto verdict =
       finished ? learning_.judge(config_, *model_, evaluation_) : LearningCheck::Verdict{};

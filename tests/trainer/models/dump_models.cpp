@@ -14,6 +14,7 @@
 #include "trainer/models/gpt.h"
 #include "trainer/models/initialization.h"
 #include "trainer/models/mlp.h"
+#include "trainer/models/vit.h"
 
 namespace {
 
@@ -125,6 +126,26 @@ void dump_mlp(const std::filesystem::path& stem, const MlpConfig& config, std::i
        images(config, batch));
 }
 
+void dump_vit(const std::filesystem::path& stem, const VitConfig& config, std::int64_t batch) {
+  Vit model(config);
+  Random random(14);
+  model.initialize(random);
+  for (const auto& parameter : model.parameters()) {  // larger, so that no branch is negligible
+    const bool one = parameter.kind == Kind::Gain;
+    set_uniform(parameter.tensor, parameter.tensor.dim() == 1 ? 0.3 : 0.2, random);
+    if (one) parameter.tensor.detach().add_(1);
+  }
+  dump(stem,
+       {{"model", "vit"},
+        {"heads", config.heads},
+        {"patch", config.patch},
+        {"layers", config.layers},
+        {"layer_norm", config.layer_norm},
+        {"scaled_gelu", config.scaled_gelu},
+        {"label_smoothing", config.label_smoothing}},
+       model, images(config, batch));
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -143,4 +164,26 @@ int main(int count, char** arguments) {
   dump_cnn(folder / "cnn_fashion",
            {.channels = 1, .size = 28, .width = 0.125, .label_smoothing = 0, .views = 2}, 12);
   dump_mlp(folder / "mlp", {.hidden = {40, 30}, .label_smoothing = 0.1}, 20);
+  dump_vit(folder / "vit",
+           {.size = 40,
+            .patch = 4,
+            .classes = 11,
+            .layers = 3,
+            .heads = 3,
+            .width = 48,
+            .drop = 0,
+            .label_smoothing = 0.1},
+           5);
+  dump_vit(folder / "vit_layer_norm",
+           {.channels = 1,
+            .size = 28,
+            .patch = 7,
+            .classes = 10,
+            .layers = 2,
+            .heads = 2,
+            .width = 32,
+            .drop = 0,
+            .layer_norm = true,
+            .scaled_gelu = false},
+           6);
 }

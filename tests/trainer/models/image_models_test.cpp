@@ -6,6 +6,7 @@
 #include "trainer/models/cnn.h"
 #include "trainer/models/initialization.h"
 #include "trainer/models/mlp.h"
+#include "trainer/models/vit.h"
 
 namespace normball::trainer::models {
 namespace {
@@ -205,6 +206,51 @@ TEST(MlpTest, IsWhatItsFormulaSays) {
   EXPECT_EQ(p[2].role, Role::Hidden);
   EXPECT_EQ(p[4].role, Role::Output);
   EXPECT_EQ(model->training_flops(), 6 * (784 * 20 + 20 * 12 + 12 * 10));
+}
+
+VitConfig small_vit() {
+  return {
+      .channels = 2, .size = 12, .patch = 4, .classes = 5, .layers = 3, .heads = 2, .width = 16};
+}
+
+TEST(Vit, HasThePublishedNumberOfParameters) {
+  // DeiT-base has 86,567,656 parameters; RMS norm does without the 25 gains and biases.
+  EXPECT_EQ(Vit({.layer_norm = true}).parameter_count(), 86567656);
+  EXPECT_EQ(Vit(VitConfig{}).parameter_count(), 86567656 - 25 * 2 * 768);
+}
+
+TEST(Vit, DropLeavesBranchesOutOfSomeImagesInTrainingOnly) {
+  VitConfig config = small_vit();
+  config.drop = 0.5;
+  Vit model(config);
+  Random random(1);
+  model.initialize(random);
+  const Batch batch{torch::randn({64, 2, 12, 12}), torch::zeros({64}, torch::kInt64)};
+  const double evaluated = model.evaluate(batch).loss.item<double>();
+  const double first = model.forward(batch).loss.item<double>();
+  const double second = model.forward(batch).loss.item<double>();
+  EXPECT_NE(first, second);
+  EXPECT_EQ(model.evaluate(batch).loss.item<double>(), evaluated);
+  // Its buffers say where it is: from the same ones it goes on in the same way.
+  model.buffers()[0].tensor[1] = 0;
+  EXPECT_EQ(model.forward(batch).loss.item<double>(), first);
+  config.drop = 0;
+  Vit without(config);
+  Random again(1);
+  without.initialize(again);
+  EXPECT_EQ(without.forward(batch).loss.item<double>(), evaluated);
+}
+
+TEST(Vit, ShapesThatDoNotFitAreRefused) {
+  VitConfig config = small_vit();
+  config.patch = 5;
+  expect_invalid([&] { Vit model(config); }, {"[Vit]", "12 pixels with patches of 5"});
+  config = small_vit();
+  config.heads = 3;
+  expect_invalid([&] { Vit model(config); }, {"width 16 with 3 heads"});
+  config = small_vit();
+  config.drop = 1;
+  expect_invalid([&] { Vit model(config); }, {"drop", "got 1"});
 }
 
 }  // namespace

@@ -24,6 +24,9 @@ std::vector<Case> cases() {
     const auto rotation = rotary_embedding(3, x[0].size(1), x[0].size(3), 1e4, options);
     return norm_rotary(x[0], rotation, composed);
   };
+  const auto to_all = [](const Tensors& x, bool composed) {
+    return attention(x[0], x[1], x[2], composed);
+  };
   const auto attention = [](const Tensors& x, bool composed) {
     return causal_attention(x[0], x[1], x[2], composed);
   };
@@ -41,6 +44,8 @@ std::vector<Case> cases() {
       {"norm_rotary", rotary, {{2, 13, 3, 10}}},
       {"attention", attention, {heads, heads, heads}},
       {"attention over several blocks", attention, {long_heads, long_heads, long_heads}},
+      {"attention to all", to_all, {heads, heads, heads}},
+      {"attention to all over several blocks", to_all, {long_heads, long_heads, long_heads}},
       {"cross-entropy", entropy, {{9, 6}, {31, 6}}},
       {"cross-entropy over several blocks", entropy, {{2100, 4}, {70, 4}}},
   };

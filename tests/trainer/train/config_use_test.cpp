@@ -12,6 +12,7 @@
 
 #include "testing.h"
 #include "tests/trainer/data/data_samples.h"
+#include "tests/trainer/data/image_samples.h"
 #include "tests/trainer/run_testing.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/kinds.h"
@@ -36,6 +37,7 @@ class Files {
       make_shards(path(prefix + "shards"), text(shift));
       make_idx(path(prefix + "fashion-mnist"), shift);
       make_cifar10(path(prefix + "cifar10"), shift);
+      testing::make_image_folders(path(prefix + "folder"), 8, 4, 1 + 100 * shift);
     }
     fs::create_directory(path("bpe"));
     testing::write(path("bpe/vocab.bpe"), testing::toy_vocabulary());
@@ -133,7 +135,11 @@ class ConfigUse : public ::testing::Test {
          {"model.layers=1", "model.width=8", "model.heads=2", "model.context=8", "model.vocab=300",
           "sample.every=2", "sample.length=8"}},
         {"cnn", {"model.width_factor=0.03"}},
-        {"mlp", {"model.hidden=[6, 5]"}}};
+        {"mlp", {"model.hidden=[6, 5]"}},
+        {"vit",
+         {"model.layers=2", "model.width=8", "model.heads=2",
+          "model.patch=" + std::string(kinds.data == "cifar10" ? "8" : "5")}}};
+    if (kinds.data == "folder") settings.push_back("data.size=10");
     const auto& more = by_model.at(kinds.model);
     settings.insert(settings.end(), more.begin(), more.end());
     // Needed, or far enough from what would hide another key.
@@ -149,6 +155,9 @@ class ConfigUse : public ::testing::Test {
     if (key == "schedule.decay") return {"schedule.kind=warmdown"};
     if (key == "schedule.end") return {"schedule.kind=cosine"};
     if (key == "run.epochs") return {"run.steps=0"};
+    if (key == "augment.magnitude" || key == "augment.deviation" || key == "augment.probability") {
+      return {"augment.operations=5"};
+    }
     return {};
   }
 
@@ -165,12 +174,16 @@ class ConfigUse : public ::testing::Test {
         {"run.checkpoint_every", "3"},
         {"run.keep_last", "1"},
         {"model.init", kinds.init == "sphere" ? "customary" : "sphere"},
-        {"model.layers", "2"},
+        {"model.layers", "3"},
         {"model.width", "16"},
         {"model.heads", "1"},
         {"model.context", "6"},
         {"model.vocab", "310"},
         {"model.rope_base", "100"},
+        {"model.patch", "2"},
+        {"model.drop", "0.9"},
+        {"model.norm", "layer"},
+        {"model.gelu", "plain"},
         {"model.width_factor", "0.05"},
         {"model.scaling_factor", "0.5"},
         {"model.hidden", "[4, 7]"},
@@ -180,6 +193,18 @@ class ConfigUse : public ::testing::Test {
         {"data.validation_fraction", "0.3"},
         {"data.bpe", files->path("bpe")},
         {"data.translate", "1"},
+        {"data.size", "12"},
+        {"augment.crop_area", "[0.5, 0.9]"},
+        {"augment.crop_ratio", "[0.5, 2]"},
+        {"augment.flip", "0"},
+        {"augment.operations", "2"},
+        {"augment.magnitude", "4"},
+        {"augment.deviation", "2"},
+        {"augment.probability", "0.9"},
+        {"augment.erase", "1"},
+        {"augment.mixup", "0.8"},
+        {"augment.cutmix", "1"},
+        {"augment.repeats", "3"},
         {"train.batch", "6"},
         {"train.micro_batch", "2"},
         {"train.label_smoothing", "0.3"},
@@ -210,6 +235,7 @@ class ConfigUse : public ::testing::Test {
         {"eval.batches", "1"},
         {"eval.batch", "3"},
         {"eval.tta", "2"},
+        {"eval.crop", "0.6"},
         {"sample.every", "1"},
         {"sample.prompt", "he"},
         {"sample.length", "3"},
@@ -315,17 +341,19 @@ class ConfigUse : public ::testing::Test {
   }
 
   // These act on other things than what a first run leaves: see run_checkpoint_test (keep_best),
-  // train_cli_test (nonfinite, resume) and the choice of kinds above.
+  // train_cli_test (nonfinite, resume), data_folder_test (bad_images, data.threads) and the choice
+  // of kinds above.
   static inline const std::set<std::string> without_trace = {
-      "run.threads", "run.keep_best",    "run.nonfinite", "run.resume",
-      "model.kind",  "optimizer.method", "data.kind"};
+      "run.threads",      "run.keep_best", "run.nonfinite",   "run.resume",  "model.kind",
+      "optimizer.method", "data.kind",     "data.bad_images", "data.threads"};
   static inline std::unique_ptr<Files> files;
   static inline int used_seen = 0, unused_seen = 0;
 };
 
 const std::vector<std::pair<std::string, std::string>> kinds_of_data = {
     {"gpt", "text"},    {"gpt", "shards"},        {"cnn", "fashion-mnist"},
-    {"cnn", "cifar10"}, {"mlp", "fashion-mnist"}, {"mlp", "cifar10"}};
+    {"cnn", "cifar10"}, {"mlp", "fashion-mnist"}, {"mlp", "cifar10"},
+    {"mlp", "folder"},  {"vit", "fashion-mnist"}};
 
 std::vector<std::string> methods() {
   const auto& choices =
@@ -347,6 +375,12 @@ TEST_F(ConfigUse, AKeyHasAnEffectExactlyIfTheTableSaysSoForEveryModelAndMethod) 
     for (const auto& method : methods()) {
       expect_effects({model, data, method}, {"optimizer", "schedule", "norm"});
     }
+  }
+}
+
+TEST_F(ConfigUse, OfTheVisionTransformerToo) {
+  for (const auto* method : {"unconstrained_clipped_scion", "muon", "adamw"}) {
+    expect_effects({"vit", "fashion-mnist", method}, {"optimizer", "norm"});
   }
 }
 
