@@ -12,8 +12,12 @@ try:
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
-except ImportError:  # before torch 2.6, where nothing of this runs
-    pass
+except ImportError:
+    try:  # torch 2.4 and 2.5
+        from torch.distributed._composable.fsdp import fully_shard
+        from torch.distributed._tensor import DTensor, Replicate, Shard, distribute_tensor
+    except ImportError:  # before, where nothing of this runs
+        pass
 
 OPTIONS = dict(lr=0.02, alpha=0.3, rho=2.0)
 

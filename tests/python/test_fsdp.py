@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
-pytestmark = pytest.mark.skipif(not dist.is_available() or VERSION < (2, 6), reason="fully_shard needs a newer torch")
+pytestmark = pytest.mark.skipif(not dist.is_available() or VERSION < (2, 4), reason="fully_shard needs a newer torch")
 
 ON_FOUR = ["numbers_of_ranks", "the_global_batch", "shards_beside_replicated", "states_of_other_numbers_of_ranks",
            "volume"]
