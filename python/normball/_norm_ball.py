@@ -14,7 +14,7 @@ from ._core import NonFiniteError
 from ._explain import explain_model
 from ._fallback import FallbackPart, check_solver
 from ._native import Entry, NativePart, is_native
-from ._ranks import Ranks, RanksError
+from ._ranks import KeptFacts, Ranks, RanksError
 from ._report import StepReport
 from ._routing import entry_lr, module_groups, route_groups
 from ._sharded_part import ShardedPart
@@ -123,7 +123,7 @@ class NormBall(torch.optim.Optimizer):
         self._apart: Any = None
         self._warned = False
         self._holders = _sharing.Holders()
-        self._facts: List[Tuple[str, str]] = []
+        self._facts = KeptFacts()
         self._compared = False
         self._lock = getattr(self, "_lock", None) or threading.RLock()
         self.report = None
@@ -232,7 +232,7 @@ class NormBall(torch.optim.Optimizer):
                 self._refresh()
             except Exception as error:
                 failure = error
-            self._ranks.agree("consolidate_state()", self._facts, failure)
+            self._ranks.agree("consolidate_state()", self._facts, (), failure)
             self._ranks.set_activity("consolidate_state()")
             self._holders.bring_all(self._ranks, self._parts, self.state)
             return _state.whole(self.state_dict())
@@ -332,7 +332,8 @@ class NormBall(torch.optim.Optimizer):
         self._parts += [NativePart(method, own, self._threads(), self._execution["overwrite_gradients"], reports, undoable,
                                    self._ranks) for own in native.values()]
         self._described = described
-        self._facts = _sharing.plan_facts(self.param_groups, entries, self._execution["overwrite_gradients"])
+        if self._ranks is not None:
+            self._facts = KeptFacts(_sharing.plan_facts(self.param_groups, entries, self._execution["overwrite_gradients"]))
         self._compared = False
         self._order = {block.name: i for i, block in enumerate(b for entry in entries for b in entry.route.blocks)}
 
@@ -380,11 +381,11 @@ class NormBall(torch.optim.Optimizer):
             gradients = ready.gradients if ready is not None else [[None] * len(part.entries) for part in self._parts]
             missing = [entry.route.name for part, own in zip(self._parts, gradients)
                        for entry, gradient in zip(part.entries, own) if gradient is None]
-            facts = self._facts + _sharing.step_facts(self.param_groups, ready.k if ready else -1, ready.lrs if ready else (),
-                                                      ready.factors if ready else (), missing)
+            facts = _sharing.step_facts(self.param_groups, ready.k if ready else -1, ready.lrs if ready else (),
+                                        ready.factors if ready else (), missing)
         except Exception as error:
             failure = error
-        compare = ranks.agree("step()", facts, failure, ready is not None and not self._compared)
+        compare = ranks.agree("step()", self._facts, facts, failure, ready is not None and not self._compared)
         if ready is None:
             return None
         if compare:

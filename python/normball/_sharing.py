@@ -48,11 +48,10 @@ def plan_facts(groups: Sequence[Mapping[str, Any]], entries: Sequence[Entry], ov
 def step_facts(groups: Sequence[Mapping[str, Any]], k: int, lrs: Sequence[float], factors: Sequence[Sequence[float]],
                missing: Sequence[str]) -> List[Tuple[str, str]]:
     """What must be the same at this step."""
-    facts = [("step", str(k)), ("lr", " ".join(map(repr, lrs))),
+    facts = [("these parameters without a gradient:", ", ".join(f"'{name}'" for name in missing) or "none"),
+             ("step", str(k)), ("lr", " ".join(map(repr, lrs))),
              ("factors of lr", " ".join(repr(factor) for own in factors for factor in own))]
-    facts += [(key, repr(_options.frozen(groups[0][key]))) for key in _options.NUMBERS]
-    facts.append(("no gradient for", ", ".join(f"'{name}'" for name in missing) or "none of the parameters"))
-    return facts
+    return facts + [(key, repr(_options.frozen(groups[0][key]))) for key in _options.NUMBERS]
 
 
 def compare(where: str, ranks: Ranks, entries: Sequence[Entry], gradients: Sequence[Optional[torch.Tensor]]) -> None:

@@ -288,10 +288,10 @@ def other_errors_in_one_rank():
     set_gradients(model, 1)
     if rank() == 1:
         weight.grad = None
-    nothing_moves(optimizer, model, RanksError, "rank 1 has no gradient for '2.weight', rank 0 has none of the parameters")
+    nothing_moves(optimizer, model, RanksError, "rank 1 has these parameters without a gradient: '2.weight', rank 0 has none")
     for p in model.parameters() if rank() == 0 else ():
         p.grad = None
-    expect(RanksError, "rank 1 has", optimizer.step)
+    expect(RanksError, "rank 1 has these parameters without a gradient: '2.weight', rank 0 has '0.weight', '0.bias', ", optimizer.step)
     set_gradients(model, 1)
     if rank() == 1:
         optimizer.param_groups[0]["lr"] = 0.5
