@@ -11,8 +11,9 @@
 
 namespace normball::python {
 
-// `transport` has rank, size, owners (one for each layer), gather(own, all) on memory, start(arrays),
-// found(layer) and wait(). The core calls them with the GIL released, and found() from any thread.
+// `transport` has rank, size, owners (one for each layer), gather(own, all) on memory,
+// start(arrays), found(layer) and wait(). The core calls them with the GIL released, and found()
+// from any thread.
 template <class T>
 class PythonPeers final : public Peers<T> {
  public:
