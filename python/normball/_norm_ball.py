@@ -16,7 +16,7 @@ from ._fallback import FallbackPart, check_solver
 from ._native import Entry, NativePart, is_native
 from ._ranks import Ranks, RanksError
 from ._report import StepReport
-from ._routing import entry_lr, module_groups, route_groups
+from ._routing import entry_lr, kinds_with_heads, module_groups, route_groups
 from ._sharded_part import ShardedPart
 
 Params = Union[nn.Module, Iterable[torch.Tensor], Iterable[Tuple[str, torch.Tensor]], Iterable[Dict[str, Any]]]
@@ -150,7 +150,7 @@ class NormBall(torch.optim.Optimizer):
                                  f"{index} must not set it to {group[key]!r}")
         if index > 0:  # schedules may have moved on
             group.update({key: self.param_groups[0][key] for key in _options.SHARED})
-        kinds = self._kinds_with_heads() if self._complete and self.param_groups[0]["step"] > 0 else []
+        kinds = kinds_with_heads(self._routing(), self.param_groups) if self._complete and self.param_groups[0]["step"] > 0 else []
         before = [dict(other) for other in self.param_groups]
         named = _options.name_all([*self.param_groups, group])
         try:
@@ -172,16 +172,6 @@ class NormBall(torch.optim.Optimizer):
             for other, own in zip(self.param_groups, before):
                 other.update({"kinds": own["kinds"]} if "kinds" in own else {})
             raise
-
-    def _kinds_with_heads(self) -> List[Dict[str, List[str]]]:
-        """What was guessed to be the output head and stepped as it is said to be it, before others join."""
-        kinds = [route.kind for route in self._routing().routes]
-        result: List[Dict[str, List[str]]] = []
-        for group in self.param_groups:
-            own, kinds = kinds[:len(group["params"])], kinds[len(group["params"]):]
-            result.append({"kinds": ["output" if kind == "output" else said for kind, said in zip(own, group["kinds"])]}
-                          if "kinds" in group else {})
-        return result
 
     def _method(self) -> _core.Method:
         return _options.make_method(type(self).__name__, self.param_groups[0])
@@ -380,11 +370,9 @@ class NormBall(torch.optim.Optimizer):
             group["step"] = k + 1
         if joint.stalled and not self._warned:
             self._warned = True
-            size = _initialize.product_norm(self._entries())
-            if size > 1 + 1e-3:
-                warnings.warn(f"[{type(self).__name__}] the weights are {size:.3g} times as large as their balls and s = "
-                              f"{joint.pairing:.3g} < 0, so this step is 0, and so are later ones while s < 0; use normball.torch.scale_into_balls_"
-                              f"(optimizer), initialize_, or larger radii", stacklevel=3)
+            text = _initialize.stall(self._entries(), joint.pairing)
+            if text:
+                warnings.warn(f"[{type(self).__name__}] {text}", stacklevel=3)
 
     def _skip(self, error: NonFiniteError, ready: Optional[_joint.Ready]) -> None:
         """A gradient, s or the step is not finite: nothing was done."""
