@@ -78,6 +78,15 @@ def product_norm(entries: Sequence[Entry]) -> float:
                default=0.0)
 
 
+def stall(entries: Sequence[Entry], s: float) -> str:
+    """Why a step with this s < 0 was 0, if weights outside their balls are the reason."""
+    size = product_norm(entries)
+    if size <= 1 + 1e-3:
+        return ""
+    return (f"the weights are {size:.3g} times as large as their balls and s = {s:.3g} < 0, so this step is 0, and so are later "
+            f"ones while s < 0; use normball.torch.scale_into_balls_(optimizer), initialize_, or larger radii")
+
+
 @torch.no_grad()
 def scale_into_balls(where: str, entries: Sequence[Entry]) -> float:
     for entry in entries:

@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, List, Mapping, MutableMapping, Optional, Sequence, Tuple, Union
+from typing import Any, List, Mapping, MutableMapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
-from . import _core, _shards
+from . import _core, _gate, _shards
 from ._core import NonFiniteError
 from ._fallback import FallbackPart
 from ._native import NativePart
@@ -15,6 +15,15 @@ from ._sharded_part import ShardedPart
 
 Part = Union[NativePart, FallbackPart, ShardedPart]
 Gradients = Sequence[Sequence[Optional[torch.Tensor]]]  # of each part's entries
+
+
+class Ready(NamedTuple):
+    """What a step needs, after all checks that need no other rank."""
+    method: _core.Method
+    gradients: Gradients
+    k: int
+    lrs: List[float]
+    factors: List[List[float]]
 
 
 def nonfinite_error(where: str, text: str, name: Optional[str]) -> NonFiniteError:
@@ -77,3 +86,23 @@ def held_momenta(parts: Sequence[Part], gradients: Gradients,
     return [(entry.route.name, _shards.local(entry.parameter), _shards.local(state[entry.parameter]["momentum"]), gradient)
             for part, own in zip(parts, gradients) for entry, gradient in zip(part.entries, own)
             if gradient is not None and "momentum" in state.get(entry.parameter, {})]
+
+
+def check_apart(where: str, parts: Sequence[Part], gradients: Gradients, state: Mapping[Any, Any], known: Any) -> Any:
+    """Momenta on memory of their own; looked at anew where one was replaced, and the addresses are not those known."""
+    held = held_momenta(parts, gradients, state)
+    for name, parameter, momentum, gradient in held:
+        if parameter.numel() > 0 and momentum.data_ptr() == gradient.data_ptr():
+            raise ValueError(f"[{where}] the momentum of '{name}' shares memory with its gradient; give "
+                             f"optimizer.state[p]['momentum'] a .clone()")
+    addresses = [(momentum.data_ptr(), parameter.data_ptr()) for _, parameter, momentum, _ in held]
+    if len(parts) > 1:  # one alone sees to it itself
+        entries = [(entry, gradient) for part, own in zip(parts, gradients)
+                   for entry, gradient in zip(part.entries, own) if gradient is not None and gradient.numel() > 0]
+        _gate.check_gradients_apart(
+            where, [(entry.route.name, gradient) for entry, gradient in entries],
+            [("weight", entry.route.name, _shards.local(entry.parameter)) for entry, _ in entries]
+            + [("momentum", name, momentum) for name, p, momentum, _ in held if p.numel() > 0])
+    if addresses != known:
+        _gate.check_apart(where, [(name, p, momentum) for name, p, momentum, _ in held])
+    return addresses

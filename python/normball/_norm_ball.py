@@ -4,7 +4,7 @@ from __future__ import annotations
 import inspect
 import threading
 import warnings
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import nn
@@ -16,20 +16,11 @@ from ._fallback import FallbackPart, check_solver
 from ._native import Entry, NativePart, is_native
 from ._ranks import Ranks, RanksError
 from ._report import StepReport
-from ._routing import entry_lr, module_groups, route_groups
+from ._routing import entry_lr, kinds_with_heads, module_groups, route_groups
 from ._sharded_part import ShardedPart
 
 Params = Union[nn.Module, Iterable[torch.Tensor], Iterable[Tuple[str, torch.Tensor]], Iterable[Dict[str, Any]]]
 Rules = Mapping[str, Mapping[str, Any]]
-
-
-class _Ready(NamedTuple):
-    """What a step needs, after all checks that need no other rank."""
-    method: _core.Method
-    gradients: _joint.Gradients
-    k: int
-    lrs: List[float]
-    factors: List[List[float]]
 
 
 class NormBall(torch.optim.Optimizer):
@@ -91,7 +82,7 @@ class NormBall(torch.optim.Optimizer):
         self._execution: Dict[str, Any] = {"threads": threads, "overwrite_gradients": overwrite_gradients,
                                            "layer_reports": layer_reports, "backend": backend}  # _options.EXECUTION
         _options.check_execution(where, **self._execution)
-        self._ranks = None if process_group is None else Ranks(where, process_group)
+        self._shared = None if process_group is None else _sharing.SharedSteps(where, process_group)
         self._forget()
         defaults = dict(method=method, lr=lr, alpha=alpha, rho=rho, beta=beta, l0=l0, l1=l1, short_step=short_step,
                         norm=norm, role=role, radius=radius, split=split, batch=batch,
@@ -104,6 +95,9 @@ class NormBall(torch.optim.Optimizer):
         super().__init__(self._groups_of(params), defaults)
         self._complete = True
         self._check_entries()
+
+    def _ranks(self) -> Optional[Ranks]:
+        return None if self._shared is None else self._shared.ranks
 
     def _groups_of(self, params: Params) -> Any:
         if not isinstance(params, nn.Module):
@@ -122,14 +116,13 @@ class NormBall(torch.optim.Optimizer):
         self._keys: Any = None
         self._apart: Any = None
         self._warned = False
-        self._holders = _sharing.Holders()
-        self._facts: List[Tuple[str, str]] = []
-        self._compared = False
+        if self._shared is not None:
+            self._shared.forget()
         self._lock = getattr(self, "_lock", None) or threading.RLock()
         self.report = None
 
     def __getstate__(self) -> Dict[str, Any]:
-        if self._ranks is not None:
+        if self._shared is not None:
             raise ValueError(f"[{type(self).__name__}] with process_group cannot be copied or pickled: create another, and "
                              f"load what consolidate_state() returns")
         state = super().__getstate__()
@@ -139,7 +132,7 @@ class NormBall(torch.optim.Optimizer):
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._ranks: Optional[Ranks] = getattr(self, "_ranks", None)
+        self._shared: Optional[_sharing.SharedSteps] = getattr(self, "_shared", None)
         _state.upgrade(self.param_groups, self.__dict__.pop("_first_lrs", ()))
         _state.unwrap(self.state)
         self._forget()
@@ -148,7 +141,7 @@ class NormBall(torch.optim.Optimizer):
         """Adds a group; on an error the optimizer is as before."""
         where = type(self).__name__
         index = len(self.param_groups)
-        group = _options.normalized_group(where, param_group, index, self._ranks)
+        group = _options.normalized_group(where, param_group, index, self._ranks())
         for key in _options.SHARED:
             if key in group and index > 0 and group[key] == self.param_groups[0][key]:
                 continue
@@ -157,7 +150,7 @@ class NormBall(torch.optim.Optimizer):
                                  f"{index} must not set it to {group[key]!r}")
         if index > 0:  # schedules may have moved on
             group.update({key: self.param_groups[0][key] for key in _options.SHARED})
-        kinds = self._kinds_with_heads() if self._complete and self.param_groups[0]["step"] > 0 else []
+        kinds = kinds_with_heads(self._routing(), self.param_groups) if self._complete and self.param_groups[0]["step"] > 0 else []
         before = [dict(other) for other in self.param_groups]
         named = _options.name_all([*self.param_groups, group])
         try:
@@ -179,16 +172,6 @@ class NormBall(torch.optim.Optimizer):
             for other, own in zip(self.param_groups, before):
                 other.update({"kinds": own["kinds"]} if "kinds" in own else {})
             raise
-
-    def _kinds_with_heads(self) -> List[Dict[str, List[str]]]:
-        """What was guessed to be the output head and stepped as it is said to be it, before others join."""
-        kinds = [route.kind for route in self._routing().routes]
-        result: List[Dict[str, List[str]]] = []
-        for group in self.param_groups:
-            own, kinds = kinds[:len(group["params"])], kinds[len(group["params"]):]
-            result.append({"kinds": ["output" if kind == "output" else said for kind, said in zip(own, group["kinds"])]}
-                          if "kinds" in group else {})
-        return result
 
     def _method(self) -> _core.Method:
         return _options.make_method(type(self).__name__, self.param_groups[0])
@@ -215,26 +198,18 @@ class NormBall(torch.optim.Optimizer):
 
     def state_dict(self, *arguments: Any, **options: Any) -> Dict[str, Any]:
         """As of every torch optimizer. With process_group, of replicated parameters, only after consolidate_state()."""
-        if self._ranks is not None and self._ranks.size > 1 and self._holders:
-            raise ValueError(f"[{type(self).__name__}.state_dict] momenta are with the ranks that own them: call "
-                             f"consolidate_state() in all ranks, which also returns the whole state dict")
+        if self._shared is not None:
+            self._shared.check_whole()
         return super().state_dict(*arguments, **options)
 
     @torch.no_grad()
     def consolidate_state(self) -> Dict[str, Any]:
         """The state dict with every momentum whole, in all ranks, all of which must call it; load_state_dict() takes it on any
         number of ranks, and without process_group. Momenta of replicated parameters stay in all ranks until the next step."""
-        if self._ranks is None:
+        if self._shared is None:
             return self.state_dict()
         with self._lock:
-            failure: Optional[Exception] = None
-            try:
-                self._refresh()
-            except Exception as error:
-                failure = error
-            self._ranks.agree("consolidate_state()", self._facts, failure)
-            self._ranks.set_activity("consolidate_state()")
-            self._holders.bring_all(self._ranks, self._parts, self.state)
+            self._shared.consolidate(self._refresh, lambda: self._parts, self.state)
             return _state.whole(self.state_dict())
 
     def _take_snapshot(self) -> List[Any]:
@@ -280,7 +255,7 @@ class NormBall(torch.optim.Optimizer):
         owners = [(p, index) for index, group in enumerate(self.param_groups) for p in group["params"]]
         names = [name for own in _options.names_of(where, self.param_groups) for name in own]
         for (parameter, _), name in zip(owners, names):
-            _gate.check_parameter(where, name, parameter, self._ranks)
+            _gate.check_parameter(where, name, parameter, self._ranks())
             _gate.check_memory(where, name, parameter)
         _gate.check_parameters_apart(where, [(name, parameter) for (parameter, _), name in zip(owners, names)])
         routes = self._routing().routes
@@ -297,13 +272,8 @@ class NormBall(torch.optim.Optimizer):
         entries = self._entries()
         for entry in entries:
             self._lr(entry, method, lrs)
-            if self._ranks is not None:
-                native = self._in_core(entry) or _shards.is_sharded(entry.parameter) and is_native(
-                    _shards.local(entry.parameter), entry.route)
-                _sharing.check_native(where, entry, native, self._execution["backend"])
-            if _shards.is_sharded(entry.parameter) and self._execution["overwrite_gradients"]:
-                raise ValueError(f"[{where}] overwrite_gradients has no effect on sharded parameters such as "
-                                 f"'{entry.route.name}'")
+            if self._shared is not None:
+                _sharing.check_entry(where, entry, self._execution)
             if not self._in_core(entry):
                 check_solver(where, entry)
         return entries
@@ -319,21 +289,21 @@ class NormBall(torch.optim.Optimizer):
         for entry in entries:
             if self._in_core(entry):
                 native.setdefault(entry.parameter.dtype, []).append(entry)
-            elif self._ranks is not None:  # all others were refused
+            elif self._shared is not None:  # all others were refused
                 sharded.setdefault(entry.parameter.dtype, []).append(entry)
             else:
                 fallback.append(entry)
         reports = self._execution["layer_reports"]
         # Torch operations first: they can fail, a user's norm above all, and change nothing before apply().
         self._parts = [FallbackPart(method, fallback, reports)] if fallback else []
-        self._parts += [ShardedPart(method, own, reports, self._ranks, self._threads) for own in sharded.values()
-                        if self._ranks is not None]
+        self._parts += [ShardedPart(method, own, reports, self._shared.ranks, self._threads) for own in sharded.values()
+                        if self._shared is not None]
         undoable = len(self._parts) + len(native) > 1  # after one part's directions another's may fail
         self._parts += [NativePart(method, own, self._threads(), self._execution["overwrite_gradients"], reports, undoable,
-                                   self._ranks) for own in native.values()]
+                                   self._ranks()) for own in native.values()]
         self._described = described
-        self._facts = _sharing.plan_facts(self.param_groups, entries, self._execution["overwrite_gradients"])
-        self._compared = False
+        if self._shared is not None:
+            self._shared.plan(self.param_groups, entries, self._execution["overwrite_gradients"])
         self._order = {block.name: i for i, block in enumerate(b for entry in entries for b in entry.route.blocks)}
 
     def _gradient(self, entry: Entry) -> Optional[torch.Tensor]:
@@ -354,54 +324,28 @@ class NormBall(torch.optim.Optimizer):
             self._step()
         return loss
 
-    def _get_ready(self) -> Optional[_Ready]:
+    def _get_ready(self) -> Optional[_joint.Ready]:
         """All checks that need no other rank; None where no parameter has a gradient."""
         where, method = type(self).__name__, self._refresh()
         lrs = [_options.check_lr(where, method, group, index) for index, group in enumerate(self.param_groups)]
         gradients = [[self._gradient(entry) for entry in part.entries] for part in self._parts]
         if all(gradient is None for own in gradients for gradient in own):
             return None
-        self._check_apart(gradients)
+        self._apart = _joint.check_apart(where, self._parts, gradients, self.state, self._apart)
         k = _options.next_step(where, self.param_groups)
         lr = max(lrs)  # the method's; every parameter has its factor of it
         factors = [[self._lr(entry, method, lrs) / lr if lr > 0 else 1.0 for entry in part.entries] for part in self._parts]
         # A part of the core checks its own gradients before it changes anything; several must be checked together.
         if len(self._parts) > 1 or not isinstance(self._parts[0], NativePart):
             _joint.check_finite(where, self._parts, gradients, self.state)
-        return _Ready(method, gradients, k, lrs, factors)
-
-    def _get_ready_together(self, ranks: Ranks) -> Optional[_Ready]:
-        """The same in all ranks: what stops one stops all, before anything has changed."""
-        ready: Optional[_Ready] = None
-        failure: Optional[Exception] = None
-        facts: List[Tuple[str, str]] = []
-        try:
-            ready = self._get_ready()
-            gradients = ready.gradients if ready is not None else [[None] * len(part.entries) for part in self._parts]
-            missing = [entry.route.name for part, own in zip(self._parts, gradients)
-                       for entry, gradient in zip(part.entries, own) if gradient is None]
-            facts = self._facts + _sharing.step_facts(self.param_groups, ready.k if ready else -1, ready.lrs if ready else (),
-                                                      ready.factors if ready else (), missing)
-        except Exception as error:
-            failure = error
-        compare = ranks.agree("step()", facts, failure, ready is not None and not self._compared)
-        if ready is None:
-            return None
-        if compare:
-            _sharing.compare(type(self).__name__, ranks, [entry for part in self._parts for entry in part.entries],
-                             [gradient for own in ready.gradients for gradient in own])
-            self._compared = True
-        for part in self._parts:
-            if isinstance(part, NativePart):
-                part.set_step(ready.k)
-                self._holders.move(ranks, part, self.state)
-        return ready
+        return _joint.Ready(method, gradients, k, lrs, factors)
 
     def _step(self) -> None:
-        ranks = self._ranks
-        ready: Optional[_Ready] = None
+        shared = self._shared
+        ready: Optional[_joint.Ready] = None
         try:
-            ready = self._get_ready() if ranks is None else self._get_ready_together(ranks)
+            ready = self._get_ready() if shared is None else shared.get_ready(self._get_ready, lambda: self._parts,
+                                                                              self.param_groups, self.state)
             if ready is None:
                 return
             method, gradients, k, lrs, factors = ready
@@ -414,12 +358,11 @@ class NormBall(torch.optim.Optimizer):
             return
         except BaseException as error:
             self._abandon()
-            if ranks is not None and ready is not None and not isinstance(error, RanksError):
-                ranks.fail(f"{type(error).__name__}: {error}")
+            if shared is not None and ready is not None and not isinstance(error, RanksError):
+                shared.ranks.fail(f"{type(error).__name__}: {error}")
             raise
-        for part, own in zip(self._parts, gradients) if ranks is not None else ():
-            if ranks is not None and isinstance(part, NativePart):
-                self._holders.stepped(ranks, part, [gradient is not None for gradient in own], self.state)
+        if shared is not None:
+            shared.finish(self._parts, ready, self.state)
         layers = _joint.layer_reports(self._parts, self._order) if self._execution["layer_reports"] else ()
         self.report = StepReport(k, joint.pairing, joint.eta, lr / method.rho, lr, joint.clipped, layers=layers,
                                  stalled=joint.stalled)
@@ -427,13 +370,11 @@ class NormBall(torch.optim.Optimizer):
             group["step"] = k + 1
         if joint.stalled and not self._warned:
             self._warned = True
-            size = _initialize.product_norm(self._entries())
-            if size > 1 + 1e-3:
-                warnings.warn(f"[{type(self).__name__}] the weights are {size:.3g} times as large as their balls and s = "
-                              f"{joint.pairing:.3g} < 0, so this step is 0, and so are later ones while s < 0; use normball.torch.scale_into_balls_"
-                              f"(optimizer), initialize_, or larger radii", stacklevel=3)
+            text = _initialize.stall(self._entries(), joint.pairing)
+            if text:
+                warnings.warn(f"[{type(self).__name__}] {text}", stacklevel=3)
 
-    def _skip(self, error: NonFiniteError, ready: Optional[_Ready]) -> None:
+    def _skip(self, error: NonFiniteError, ready: Optional[_joint.Ready]) -> None:
         """A gradient, s or the step is not finite: nothing was done."""
         self._abandon()
         name = getattr(error, "parameter", None) or _joint.named(self._parts, str(error))
@@ -444,25 +385,6 @@ class NormBall(torch.optim.Optimizer):
             raise error
         lr = max(float(group["lr"]) for group in self.param_groups)
         self.report = StepReport(self.param_groups[0]["step"], 0.0, 0.0, lr / self._current.rho, lr, False, True, name)
-
-    def _check_apart(self, gradients: _joint.Gradients) -> None:
-        """Momenta on memory of their own; looked at anew where one was replaced."""
-        held = _joint.held_momenta(self._parts, gradients, self.state)
-        for name, parameter, momentum, gradient in held:
-            if parameter.numel() > 0 and momentum.data_ptr() == gradient.data_ptr():
-                raise ValueError(f"[{type(self).__name__}] the momentum of '{name}' shares memory with its gradient; give "
-                                 f"optimizer.state[p]['momentum'] a .clone()")
-        addresses = [(momentum.data_ptr(), parameter.data_ptr()) for _, parameter, momentum, _ in held]
-        if len(self._parts) > 1:  # one alone sees to it itself
-            entries = [(entry, gradient) for part, own in zip(self._parts, gradients)
-                       for entry, gradient in zip(part.entries, own) if gradient is not None and gradient.numel() > 0]
-            _gate.check_gradients_apart(
-                type(self).__name__, [(entry.route.name, gradient) for entry, gradient in entries],
-                [("weight", entry.route.name, entry.parameter) for entry, _ in entries]
-                + [("momentum", name, momentum) for name, p, momentum, _ in held if p.numel() > 0])
-        if addresses != self._apart:
-            _gate.check_apart(type(self).__name__, [(name, p, momentum) for name, p, momentum, _ in held])
-            self._apart = addresses
 
     def _lr(self, entry: Entry, method: _core.Method, lrs: Sequence[float]) -> float:
         first = float(self.param_groups[entry.group]["first_lr"])

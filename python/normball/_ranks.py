@@ -33,12 +33,20 @@ class _Head(NamedTuple):
     digest: bytes
 
 
-def digest_of(facts: Facts) -> bytes:
-    return hashlib.blake2b(json.dumps(facts).encode(), digest_size=16).digest()
+def _digest(data: Any) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def tensor_digest(tensor: torch.Tensor) -> bytes:
-    return hashlib.blake2b(tensor.detach().contiguous().view(-1).numpy().data, digest_size=16).digest()
+    return _digest(tensor.detach().contiguous().view(-1).numpy().data)
+
+
+class KeptFacts:
+    """Those that stay from step to step."""
+
+    def __init__(self, facts: Facts = ()) -> None:
+        self.facts = list(facts)
+        self.digest = _digest(json.dumps(self.facts).encode())
 
 
 def _serves_cpus(group: Any) -> bool:
@@ -125,12 +133,13 @@ class Ranks:
         if first is not None:
             raise RanksError(f"[{self._where}] {self._explain(str(first))}") from first
 
-    def agree(self, operation: str, facts: Facts, failure: Optional[BaseException], compare: bool = False) -> bool:
+    def agree(self, operation: str, kept: KeptFacts, facts: Facts, failure: Optional[BaseException],
+              compare: bool = False) -> bool:
         """Raises in all ranks if one has failed, or is at something else; whether one wants to compare tensors."""
         self._round += 1
         self.set_activity(f"the start of {operation}")
         own = _Head(OPERATIONS.index(operation), failure is not None, isinstance(failure, NonFiniteError), compare,
-                    digest_of(facts))
+                    _digest(kept.digest + json.dumps(facts).encode()))
         heads = [_Head(*_HEAD.unpack(each)) for each in self.gather(_HEAD.pack(*own))]
         at = next((rank for rank, head in enumerate(heads) if head.operation != heads[0].operation), None)
         if at is not None:
@@ -138,7 +147,7 @@ class Ranks:
                              f"{OPERATIONS[heads[0].operation]}: all ranks must call the same")
         self.raise_first([bool(head.failed) for head in heads], failure, [bool(head.nonfinite) for head in heads])
         if any(head.digest != heads[0].digest for head in heads):
-            raise RanksError(f"[{self._where}] {self._difference(facts)}")
+            raise RanksError(f"[{self._where}] {self._difference([*kept.facts, *facts])}")
         return any(head.compare for head in heads)
 
     def raise_first(self, failed: Sequence[bool], failure: Optional[BaseException], nonfinite: Sequence[bool]) -> None:

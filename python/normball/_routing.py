@@ -103,3 +103,14 @@ def route_groups(where: str, method: _core.Method, groups: Sequence[Mapping[str,
     routing = _core.route(infos, rules=rules, radii=shared["radii"], solver=shared["solver"], grad_clip=grad_clip,
                           method=method)
     return routing
+
+
+def kinds_with_heads(routing: _core.Routing, groups: Sequence[Mapping[str, Any]]) -> List[Dict[str, List[str]]]:
+    """What was guessed to be the output head and stepped as it is said to be it, before others join."""
+    kinds = [route.kind for route in routing.routes]
+    result: List[Dict[str, List[str]]] = []
+    for group in groups:
+        own, kinds = kinds[:len(group["params"])], kinds[len(group["params"]):]
+        result.append({"kinds": ["output" if kind == "output" else said for kind, said in zip(own, group["kinds"])]}
+                      if "kinds" in group else {})
+    return result

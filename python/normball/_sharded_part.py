@@ -6,6 +6,7 @@ run. Where the lengths of columns or of the whole are enough, only those are exc
 """
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, MutableMapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -18,7 +19,14 @@ from ._fallback import Layer, compute_dtype, divided, geometry_norm, lengths_of,
 from ._native import Entry, LayerRow
 from ._ranks import Ranks
 
+_CACHED = 1 << 15  # elements
 _JOINED = {"frobenius": (0, 1), "columns": (0,)}  # lengths along these dimensions go over ranks
+
+
+def _pairing(a: torch.Tensor, b: torch.Tensor) -> float:
+    """<a, b> in double, by rows that stay in the cache."""
+    rows = max(1, _CACHED // max(a.shape[1], 1))
+    return sum(float(pairing_of(x, y)) for x, y in zip(a.split(rows), b.split(rows)))
 
 
 class _Block(NamedTuple):
@@ -142,11 +150,10 @@ class ShardedPart:
 
         def find(i: int, d: torch.Tensor) -> Optional[torch.Tensor]:
             try:
-                if not bool(torch.isfinite(d).all()):
-                    error = NonFiniteError(f"the momentum of '{self._blocks[i].block.name}' has an entry that is not finite")
-                    raise error
+                if not math.isfinite(float(torch.linalg.vector_norm(d.view(-1), math.inf))):
+                    raise NonFiniteError(f"the momentum of '{self._blocks[i].block.name}' has an entry that is not finite")
                 u = torch.from_numpy(_core.polar(d.numpy(), self._blocks[i].solver, self._threads()))
-                shares[i] = float(pairing_of(d, u))
+                shares[i] = _pairing(d, u)
                 return u
             except Exception as error:  # the others wait for the rows: they are told afterwards
                 self._failure = self._failure or error
@@ -182,7 +189,7 @@ class ShardedPart:
 
     def _join(self, live: Sequence[int], shares: Sequence[float]) -> Tuple[float, float]:
         method, layers = self._method, self._prepared.layers
-        pairings = [float(pairing_of(layer.d, layer.w)) if method.constrained else 0.0 for layer in layers]
+        pairings = [_pairing(layer.d, layer.w) if method.constrained else 0.0 for layer in layers]
         sums = self._sums([*shares, *pairings])
         duals = [dual * layer.scale * layer.radius for dual, layer in zip(sums, layers)]
         pairings = sums[len(layers):]

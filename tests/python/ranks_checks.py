@@ -73,6 +73,8 @@ def bits_with_options():
     for each in make:
         both(each)
     both(lambda m, group: ClippedScion(m, **OPTIONS, process_group=group, overwrite_gradients=True), dtype=torch.float32)
+    both(lambda m, group: ClippedScion(m, **OPTIONS, process_group=group, overwrite_gradients=True,
+                                       rules={"2.weight": {"split": "columns(3)"}}))  # directions that are not contiguous
 
     def convolutions(dtype):
         torch.manual_seed(0)
@@ -223,6 +225,19 @@ def closures_and_steps_without_gradients():
             each.step()
     assert same(shared, alone)
     assert a.explain() == b.explain()
+    if not hasattr(torch.amp, "GradScaler"):  # on CPUs since torch 2.3
+        return
+    for optimizer, model in ((a, shared), (b, alone)):
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+        for k in range(3):
+            scaler.scale(torch.zeros(1))
+            set_gradients(model, k)
+            for p in model.parameters():
+                p.grad.mul_(4.0 if k < 2 else float("inf"))
+            scaler.step(optimizer)
+            scaler.update()
+        assert scaler.get_scale() == 2.0
+    assert same(shared, alone) and a.param_groups[0]["step"] == b.param_groups[0]["step"] == 6
 
 
 def nothing_moves(optimizer, model, kind, text):
@@ -273,10 +288,10 @@ def other_errors_in_one_rank():
     set_gradients(model, 1)
     if rank() == 1:
         weight.grad = None
-    nothing_moves(optimizer, model, RanksError, "rank 1 has no gradient for '2.weight', rank 0 has none of the parameters")
+    nothing_moves(optimizer, model, RanksError, "rank 1 has these parameters without a gradient: '2.weight', rank 0 has none")
     for p in model.parameters() if rank() == 0 else ():
         p.grad = None
-    expect(RanksError, "rank 1 has", optimizer.step)
+    expect(RanksError, "rank 1 has these parameters without a gradient: '2.weight', rank 0 has '0.weight', '0.bias', ", optimizer.step)
     set_gradients(model, 1)
     if rank() == 1:
         optimizer.param_groups[0]["lr"] = 0.5

@@ -8,24 +8,29 @@ import torch
 import torch.distributed as dist
 
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
-pytestmark = pytest.mark.skipif(not dist.is_available() or VERSION < (2, 6), reason="fully_shard needs a newer torch")
+pytestmark = pytest.mark.skipif(not dist.is_available() or VERSION < (2, 4), reason="fully_shard needs a newer torch")
 
 ON_FOUR = ["numbers_of_ranks", "the_global_batch", "shards_beside_replicated", "states_of_other_numbers_of_ranks",
            "volume"]
 ON_TWO = ["methods_and_norms", "reports", "sharded_states", "initialization", "bad_gradients_in_one_rank",
           "other_errors_in_one_rank", "refusals", "checkpoints_of_torch", "grad_scaler", "volume"]
+# Forward passes of fully_shard on CPUs, and a GradScaler that knows DTensors.
+NEWER = {"the_global_batch", "grad_scaler"} if VERSION < (2, 6) else set()
 _results = {}
 
 
 def result(size, name):
     """All checks of a number of ranks run in the same processes, which take longest to start."""
     if size not in _results:
-        _results[size] = on_ranks.run(size, "fsdp_checks", {2: ON_TWO, 4: ON_FOUR}[size])
+        names = {2: ON_TWO, 4: ON_FOUR}[size]
+        _results[size] = on_ranks.run(size, "fsdp_checks", [name for name in names if name not in NEWER])
     return _results[size][name]
 
 
 @pytest.mark.parametrize("size, name", [(2, name) for name in ON_TWO] + [(4, name) for name in ON_FOUR])
 def test_on_ranks(size, name):
+    if name in NEWER:
+        pytest.skip("needs torch 2.6")
     error = result(size, name)
     assert error is None, error
 

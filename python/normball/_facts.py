@@ -1,0 +1,58 @@
+"""What all ranks must have in common at a step: settings, parameters, weights and averaged gradients."""
+from __future__ import annotations
+
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
+
+import torch
+
+from . import _core, _options, _shards
+from ._joint import Part, Ready
+from ._native import Entry
+from ._ranks import Ranks, RanksError, tensor_digest
+
+
+def plan_facts(groups: Sequence[Mapping[str, Any]], entries: Sequence[Entry], overwrites: bool) -> List[Tuple[str, str]]:
+    """What must be the same in all ranks as long as parameters and options are."""
+    facts = [("normball", _core.__version__), ("overwrite_gradients", str(overwrites))]
+    shared = groups[0]
+    facts += [(key, repr(shared[key])) for key in ("method", "maximize", "nonfinite", "solver")]
+    facts.append(("number of parameters", str(len(entries))))
+    for parameter, route, group in entries:
+        shape = "x".join(map(str, parameter.shape)) or "scalar"
+        sharded = " sharded" if _shards.is_sharded(parameter) else ""
+        matrices = "" if len(route.blocks) == 1 else f" in {len(route.blocks)} matrices"
+        facts.append((f"'{route.name}'", f"{shape}{matrices} {parameter.dtype}{sharded} in group {group} with norm {route.norm} "
+                                         f"and radius {route.radius!r}"))
+    return facts
+
+
+def step_facts(groups: Sequence[Mapping[str, Any]], ready: Optional[Ready], parts: Sequence[Part]) -> List[Tuple[str, str]]:
+    """What must be the same at this step; without any gradient nobody is ready."""
+    gradients = [[None] * len(part.entries) for part in parts] if ready is None else ready.gradients
+    missing = [f"'{entry.route.name}'" for part, own in zip(parts, gradients) for entry, each in zip(part.entries, own)
+               if each is None]
+    facts = [("these parameters without a gradient:", ", ".join(missing) or "none")]
+    if ready is not None:
+        facts += [("step", str(ready.k)), ("lr", " ".join(map(repr, ready.lrs))),
+                  ("factors of lr", " ".join(repr(factor) for own in ready.factors for factor in own))]
+    return facts + [(key, repr(_options.frozen(groups[0][key]))) for key in _options.NUMBERS]
+
+
+def compare(where: str, ranks: Ranks, entries: Sequence[Entry], gradients: Sequence[Optional[torch.Tensor]]) -> None:
+    """Once for a plan: a program that forgets to average would train as many models as it has ranks."""
+    what, digests = [], []
+    for entry, gradient in zip(entries, gradients):
+        if _shards.is_sharded(entry.parameter):
+            continue
+        for kind, tensor in (("weight", entry.parameter), ("gradient", gradient)):
+            what.append((kind, entry.route.name))
+            digests.append(bytes(16) if tensor is None else tensor_digest(tensor))
+    if not digests:
+        return
+    every = [[own[16 * i:16 * i + 16] for i in range(len(what))] for own in ranks.gather(b"".join(digests))]
+    for i, (kind, name) in enumerate(what):
+        for rank in range(ranks.size):
+            if every[rank][i] != every[0][i]:
+                remedy = ("all ranks must start from the same weights, as DistributedDataParallel sees to" if kind == "weight" else
+                          "average the gradients over all ranks before step(), as DistributedDataParallel does")
+                raise RanksError(f"[{where}] the {kind} of '{name}' in rank {rank} is not that of rank 0: {remedy}")
