@@ -79,7 +79,7 @@ class RankFaults:
             return None
         return rank
 
-    def _chain(self, count, sent, check, early=0.25):
+    def _chain(self, count, sent, check, early=0.25, longer=0):
         """Strikes until `count` of them met a rank; each run is resumed until it is complete."""
         if not self.available:
             return "not run: the program was built without c10d"
@@ -95,7 +95,7 @@ class RankFaults:
                 rank = self._strike(process, ranks, sent, early)
                 struck = time.monotonic()
                 # A run that was not struck ends when it is complete.
-                in_time = process.wait(600 if rank is None else TIMEOUT + self.ending)
+                in_time = process.wait(600 if rank is None else TIMEOUT + self.ending + longer)
                 require(in_time, "hangs after", sent.name, "to rank", rank, "of", ranks, "after", met, "before it")
                 require("skipped" not in process.errors, "a checkpoint was damaged:", process)
                 if rank is not None and (process.code != 0 or "stopped after" in process.out):
@@ -126,12 +126,13 @@ class RankFaults:
         return self._chain(count, signal.SIGKILL, check) + "; every resume was bit-exact"
 
     def hangs(self, count):
+        """The launcher kills one that hangs after the timeout and 5 seconds."""
         def check(process, _, rank):
             require(process.code == 1, "exit code:", process)
             require(re.search(rf"rank {rank}\b.* (ended or does not answer|did not end)", process.errors),
                     "rank", rank, "is not named:", process)
 
-        return self._chain(count, signal.SIGSTOP, check, early=0) + "; every resume was bit-exact"
+        return self._chain(count, signal.SIGSTOP, check, early=0, longer=TIMEOUT + 5) + "; every resume was bit-exact"
 
     def stops(self, count):
         """SIGTERM to one rank: all stop with a checkpoint."""
