@@ -1,6 +1,4 @@
 """What test_fsdp.py runs in every rank: parameters of FSDP2, cut by rows over the ranks."""
-import copy
-
 import torch
 import torch.distributed as dist
 from models import Batches, loss_of, mixed
@@ -163,66 +161,6 @@ def shards_beside_replicated():
         assert (state["state"][i]["momentum"] - own["momentum"]).norm() <= 1e-12 * own["momentum"].norm()
 
 
-def states_of_other_numbers_of_ranks():
-    """Saved on each number of ranks and alone, resumed on each other."""
-    every = [None, *meshes()]
-
-    def trained(mesh, steps, saved=None):
-        model = network()
-        if saved is not None:
-            model.load_state_dict(saved[1])
-        if mesh is not None:
-            fully_shard(model, mesh=mesh)
-        optimizer = ClippedScion(model, **OPTIONS, rules=RULES, process_group=mesh and mesh.get_group())
-        if saved is not None:
-            optimizer.load_state_dict(saved[0])
-        for k in steps:
-            set_gradients(model, k)
-            optimizer.step()
-        weights = {name: whole(p).clone() for name, p in model.named_parameters()}
-        return copy.deepcopy(optimizer.consolidate_state()), weights
-
-    expected = trained(None, range(6))
-    for n, mesh in enumerate(every):
-        if rank() >= max(n, 1):
-            continue
-        saved = trained(mesh, range(3))
-        assert not any(isinstance(each, DTensor) for own in saved[0]["state"].values() for each in own.values())
-        for m, other in enumerate(every):
-            if m <= max(n, 1) and rank() < max(m, 1):
-                _, weights = trained(other, range(3, 6), saved)
-                for name, weight in weights.items():
-                    assert (weight - expected[1][name]).norm() <= 1e-12 * weight.norm(), (n, m, name)
-    saved = trained(None, range(3))
-    weights = trained(every[-1], range(3, 6), saved)[1]
-    assert all((weights[name] - expected[1][name]).norm() <= 1e-12 * weights[name].norm() for name in weights)
-
-
-def sharded_states():
-    """state_dict() of shards is sharded, as of torch's own optimizers, and resumes with the same bits."""
-    mesh = world()
-
-    def trained(steps, weights=None, state=None):
-        model = sharded(mesh)
-        if weights is not None:
-            model.load_state_dict(weights)
-        optimizer = ClippedScion(model, **OPTIONS, rules=RULES, process_group=mesh.get_group())
-        if state is not None:
-            optimizer.load_state_dict(state)
-        for k in steps:
-            set_gradients(model, k)
-            optimizer.step()
-        return model, optimizer
-
-    model, optimizer = trained(range(3))
-    state = copy.deepcopy(optimizer.state_dict())
-    assert all(isinstance(own["momentum"], DTensor) for own in state["state"].values())
-    one = [whole(p) for p in trained(range(3, 6), copy.deepcopy(model.state_dict()), state)[0].parameters()]
-    other = [whole(p) for p in trained(range(6))[0].parameters()]
-    assert all(torch.equal(a, b) for a, b in zip(one, other))
-    expect(ValueError, "consolidate_state()", lambda: ClippedScion(network(), **OPTIONS, rules=RULES).load_state_dict(state))
-
-
 def initialization():
     mesh = world()
     model, alone = sharded(mesh), network()
@@ -319,35 +257,6 @@ def refusals():
     expect(ValueError, "it is torch.bfloat16", lambda: ClippedScion(half, **OPTIONS, rules=RULES, process_group=group))
 
 
-def checkpoints_of_torch():
-    """torch.distributed.checkpoint's state dicts: by name, sharded or whole."""
-    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict, set_optimizer_state_dict
-    mesh = world()
-    runs = []
-    for full in (False, True):
-        model = sharded(mesh)
-        optimizer = ClippedScion(model, **OPTIONS, rules=RULES, process_group=mesh.get_group())
-        for k in range(6):
-            if k == 3:
-                options = StateDictOptions(full_state_dict=full)
-                state = copy.deepcopy(get_optimizer_state_dict(model, optimizer, options=options))
-                weights = copy.deepcopy(model.state_dict())
-                model = sharded(mesh)
-                model.load_state_dict(weights)
-                optimizer = ClippedScion(model, **OPTIONS, rules=RULES, process_group=mesh.get_group())
-                set_optimizer_state_dict(model, optimizer, state, options=options)
-            set_gradients(model, k)
-            optimizer.step()
-        runs.append(model)
-    model = sharded(mesh)
-    optimizer = ClippedScion(model, **OPTIONS, rules=RULES, process_group=mesh.get_group())
-    for k in range(6):
-        set_gradients(model, k)
-        optimizer.step()
-    for other in runs:
-        assert all(torch.equal(whole(p), whole(q)) for p, q in zip(model.parameters(), other.parameters()))
-
-
 def grad_scaler():
     """Scaled losses, one of which overflows in one rank's rows: all ranks skip that step, as one process does."""
     mesh = world()
@@ -396,3 +305,27 @@ def volume():
     assert sum(sent) == 2 * elements * (n - 1) // n**2
     momenta = sum(own["momentum"].to_local().numel() for own in optimizer.state.values())
     assert momenta == elements // n
+
+
+def column_parallel():
+    """Has the placement of FSDP2, and is stepped as rightly; row-parallel layers are refused."""
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    def made():
+        torch.manual_seed(4)
+        return nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+
+    mesh = DeviceMesh("cpu", list(range(dist.get_world_size())))
+    rows = parallelize_module(made(), mesh, {"2": RowwiseParallel()})
+    expect(ValueError, "'2.weight' is a DTensor with the placement", lambda: ClippedScion(rows, **OPTIONS,
+                                                                                         process_group=mesh.get_group()))
+    model, alone = parallelize_module(made(), mesh, {"0": ColwiseParallel(output_layouts=Replicate())}), made()
+    a = ClippedScion(model, **OPTIONS, process_group=mesh.get_group())
+    b = ClippedScion(alone, **OPTIONS)
+    x = torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    for _ in range(3):
+        for optimizer, own in ((a, model), (b, alone)):
+            optimizer.zero_grad()
+            own(x).square().mean().backward()
+            optimizer.step()
+    close(model, alone)

@@ -25,7 +25,8 @@ def _run(rank, size, port, module, names, queue):
     dist.init_process_group("gloo", rank=rank, world_size=size, timeout=datetime.timedelta(seconds=TIMEOUT))
     for name in names:
         try:
-            getattr(importlib.import_module(module), name)()
+            where, _, function = name.rpartition(":")
+            getattr(importlib.import_module(where or module), function)()
             queue.put((name, rank, None))
         except BaseException:
             queue.put((name, rank, traceback.format_exc()))
@@ -38,7 +39,7 @@ def _run(rank, size, port, module, names, queue):
 
 
 def run(size, module, names):
-    """{name: None, or what went wrong in which rank}: each of the functions in turn, in all ranks."""
+    """{name: None, or what went wrong in which rank}: each function, of this module or "another:name", in turn, in all ranks."""
     context = mp.get_context("spawn")
     queue = context.Queue()
     port = free_port()

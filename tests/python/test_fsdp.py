@@ -2,6 +2,7 @@
 import inspect
 
 import fsdp_checks
+import fsdp_states
 import on_ranks
 import pytest
 import torch
@@ -10,10 +11,10 @@ import torch.distributed as dist
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 pytestmark = pytest.mark.skipif(not dist.is_available() or VERSION < (2, 4), reason="fully_shard needs a newer torch")
 
-ON_FOUR = ["numbers_of_ranks", "the_global_batch", "shards_beside_replicated", "states_of_other_numbers_of_ranks",
+ON_FOUR = ["numbers_of_ranks", "the_global_batch", "shards_beside_replicated", "fsdp_states:states_of_other_numbers_of_ranks",
            "volume"]
-ON_TWO = ["methods_and_norms", "reports", "sharded_states", "initialization", "bad_gradients_in_one_rank",
-          "other_errors_in_one_rank", "refusals", "checkpoints_of_torch", "grad_scaler", "volume"]
+ON_TWO = ["methods_and_norms", "reports", "fsdp_states:sharded_states", "initialization", "bad_gradients_in_one_rank",
+          "other_errors_in_one_rank", "refusals", "fsdp_states:checkpoints_of_torch", "grad_scaler", "volume", "column_parallel"]
 # Forward passes of fully_shard on CPUs, and a GradScaler that knows DTensors.
 NEWER = {"the_global_batch", "grad_scaler"} if VERSION < (2, 6) else set()
 _results = {}
@@ -37,5 +38,6 @@ def test_on_ranks(size, name):
 
 def test_every_check_runs():
     helpers = {"rank", "meshes", "world", "network", "whole", "set_gradients", "close", "sharded", "both"}
-    found = {name for name, each in inspect.getmembers(fsdp_checks, inspect.isfunction) if each.__module__ == "fsdp_checks"}
+    found = {("" if module is fsdp_checks else "fsdp_states:") + name for module in (fsdp_checks, fsdp_states)
+             for name, each in inspect.getmembers(module, inspect.isfunction) if each.__module__ == module.__name__}
     assert found - helpers == set(ON_TWO) | set(ON_FOUR)
