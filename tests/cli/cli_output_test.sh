@@ -12,6 +12,11 @@ commands() { "$normball" "$@" --help | sed -n '/^Subcommands:/,$s/^  \([a-z]\+\)
 trains=$(commands | grep -x train)
 
 for i in $(seq 400); do echo "Line $i: the quick brown fox, $((i * 7919 % 1000)) times."; done >text.txt
+for part in train val; do  # a PNG of one pixel each
+  mkdir -p "images/$part/red"
+  base64 -d <<<iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg== \
+    >"images/$part/red/1.png"
+done
 mkdir run
 printf '{"step": 1, "loss": 2.0, "seconds": 1}\n{"step": 2, "loss": 1.5, "seconds": 2}\n' >run/metrics.jsonl
 "$normball" config --show fashion-mnist-mlp-adam >run/config.toml || problem "no configuration"
@@ -37,6 +42,7 @@ while read -r line; do calls+=("$line"); done <<'END'
 bench --rounds 1 --shape 16x24 --no-pass --no-step
 bench train --rounds 1 --case cnn --alone
 config --list
+data pack images --out packed-NEW
 data prepare text.txt --out shards-NEW
 data show text.txt
 data verify text.txt

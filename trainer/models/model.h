@@ -79,6 +79,8 @@ class Model {
   // For a model whose pass depends on the batch as a whole (batch statistics), so that no batch may
   // be cut: how much of its running statistics a pass keeps, b <- decay b + (1 - decay) x.
   virtual std::optional<double> statistics_decay() const { return std::nullopt; }
+  // Why several ranks cannot share its batches, with the remedy; empty if they can.
+  virtual std::string unshared_because() const { return {}; }
 
   // Floating-point operations of one pass in training and its backward pass, for each image or
   // token.

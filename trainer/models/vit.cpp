@@ -5,6 +5,7 @@
 #include <string>
 
 #include "normball/base/error.h"
+#include "normball/base/text.h"
 #include "trainer/models/initialization.h"
 #include "trainer/ops/ops.h"
 
@@ -90,8 +91,16 @@ Outcome Vit::forward(const Batch& batch) {
     return static_cast<std::uint64_t>(drawn_[i].item<double>());
   };
   Random random(Random(entry(0) << 32 ^ entry(1)).next());
-  if (config_.drop > 0) drawn_[1] += 1;
+  if (drops()) drawn_[1] += 1;
   return classify(network(batch.inputs, &random), batch.targets, config_.label_smoothing);
+}
+
+std::string Vit::unshared_because() const {
+  if (!drops()) return {};
+  return printed(
+      "model.drop = %g draws for whole micro-batches, which ranks do not have: set it to "
+      "0, or train in one process",
+      config_.drop);
 }
 
 Outcome Vit::evaluate(const Batch& batch) const {

@@ -37,11 +37,13 @@ class Vit : public Model {
   torch::Tensor predict(const torch::Tensor& images) const override;
   // As timm: normal with deviation 0.02, biases 0; the patches' filters uniform in ±1/√fan-in.
   void initialize(Random& random) override;
+  std::string unshared_because() const override;
   double training_flops() const override;
 
   const VitConfig& config() const { return config_; }
 
  private:
+  bool drops() const { return config_.drop > 0 && config_.layers > 1; }  // the first never does
   struct Norm {
     torch::Tensor gain, bias;  // of layer norm
   };

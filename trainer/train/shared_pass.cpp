@@ -42,6 +42,9 @@ ranks::Facts facts_to_agree_on(config::Config config,
 
 std::vector<data::Piece> pieces_for(const Team& team, const models::Model& model,
                                     std::int64_t batch, std::int64_t micro) {
+  if (const auto reason = model.unshared_because(); !team.alone() && !reason.empty()) {
+    throw_invalid("train", reason);
+  }
   const bool whole = model.statistics_decay().has_value();
   const std::int64_t parts = batch / micro;
   if (whole && parts < team.size()) {

@@ -241,6 +241,14 @@ TEST(Vit, DropLeavesBranchesOutOfSomeImagesInTrainingOnly) {
   EXPECT_EQ(without.forward(batch).loss.item<double>(), evaluated);
 }
 
+TEST(Vit, DropIsNotForSeveralRanks) {
+  EXPECT_NE(Vit({.layers = 2, .heads = 2, .width = 24, .drop = 0.1})
+                .unshared_because()
+                .find("model.drop = 0.1"),
+            std::string::npos);
+  EXPECT_EQ(Vit({.layers = 2, .heads = 2, .width = 24, .drop = 0}).unshared_because(), "");
+}
+
 TEST(Vit, ShapesThatDoNotFitAreRefused) {
   VitConfig config = small_vit();
   config.patch = 5;
