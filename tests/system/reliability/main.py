@@ -31,7 +31,7 @@ def points_of(options, work):
             ("disk full", lambda: interruptions.full_disk(3)),
             ("stop signals", lambda: interruptions.stop_signals(options.signals or 5, options.tally)),
             ("ranks, kill -9", lambda: ranks.kills(3)),
-            ("ranks, stop signals", lambda: ranks.stops(2)),
+            ("ranks, SIGTERM", lambda: ranks.stops(2)),
             ("soak", lambda: repetitions.soak(runs, 2000, 800)),
             ("repetition", lambda: repetitions.repeat(runs, 2, 100)),
         ]
@@ -46,7 +46,7 @@ def points_of(options, work):
         ("stop signals", lambda: interruptions.stop_signals(options.signals or 50, options.tally)),
         ("ranks, kill -9", lambda: ranks.kills(50)),
         ("ranks, hanging", lambda: ranks.hangs(10)),
-        ("ranks, stop signals", lambda: ranks.stops(50)),
+        ("ranks, SIGTERM", lambda: ranks.stops(50)),
         ("soak", lambda: repetitions.soak(runs, 10_000, 1000)),
         ("repetition", lambda: repetitions.repeat(runs, 5, 500)),
         ("damaged files", lambda: programs.readers(options.sanitized, 100_000)),

@@ -88,7 +88,7 @@ class RankFaults:
         while met < count:
             ranks = self.random.choice((2, 3, 4))
             self._seconds(ranks)
-            name = f"{sent.name.lower()}-{chains}"
+            name = f"ranks-{sent.name.lower()}-{chains}"  # not that of a run of one process beside it
             chains += 1
             while True:
                 process = self._start(name, ranks)
