@@ -1,33 +1,17 @@
-// libjpeg-turbo. Its errors leave by longjmp, so nothing between a setjmp and the library has a
-// destructor.
+// Decoding by libjpeg-turbo.
 #include <algorithm>
-#include <csetjmp>
-#include <cstdio>
-// clang-format off
-#include <jpeglib.h>  // needs <cstdio>
-#include <jerror.h>
-// clang-format on
 
 #include "trainer/images/decoders.h"
 #include "trainer/images/image_error.h"
+#include "trainer/images/jpeg_errors.h"
+// After the library's own header, which it needs.
+#include <jerror.h>
 
 namespace normball::trainer::images {
 namespace {
 
 // A progressive file may ask for any number of passes over all its coefficients.
 constexpr int max_scans = 200;
-
-struct Errors {
-  jpeg_error_mgr base;  // first: the library knows no more
-  std::jmp_buf jump;
-  char text[JMSG_LENGTH_MAX];
-};
-
-[[noreturn]] void leave(j_common_ptr info) {
-  auto* errors = reinterpret_cast<Errors*>(info->err);
-  info->err->format_message(info, errors->text);
-  std::longjmp(errors->jump, 1);
-}
 
 // The library warns where it makes pixels up; what it only remarks on is common in photographs.
 void warn(j_common_ptr info, int level) {
@@ -39,7 +23,7 @@ void warn(j_common_ptr info, int level) {
     case JWRN_TOO_MUCH_DATA:
       return;
     default:
-      leave(info);
+      leave_jpeg(info);
   }
 }
 
@@ -47,7 +31,7 @@ void count_scans(j_common_ptr info) {
   if (!info->is_decompressor) return;
   const auto* decoder = reinterpret_cast<j_decompress_ptr>(info);
   if (decoder->input_scan_number <= max_scans) return;
-  auto* errors = reinterpret_cast<Errors*>(info->err);
+  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
   std::snprintf(errors->text, sizeof errors->text, "more than %d scans", max_scans);
   std::longjmp(errors->jump, 1);
 }
@@ -56,7 +40,7 @@ class Decoder {
  public:
   Decoder(FileBytes file, const std::string& name) : name_(name), info_{} {
     info_.err = jpeg_std_error(&errors_.base);
-    errors_.base.error_exit = leave;
+    errors_.base.error_exit = leave_jpeg;
     errors_.base.emit_message = warn;
     progress_.progress_monitor = count_scans;
     try {
@@ -93,7 +77,7 @@ class Decoder {
 
  private:
   const std::string& name_;
-  Errors errors_;
+  JpegErrors errors_;
   jpeg_progress_mgr progress_{};
   jpeg_decompress_struct info_;
 };

@@ -2,36 +2,20 @@
 
 #include <png.h>
 
-#include <csetjmp>
-#include <cstdio>
 #include <cstdlib>
-// clang-format off
-#include <jpeglib.h>  // needs <cstdio>
-// clang-format on
 
 #include "trainer/images/image_error.h"
+#include "trainer/images/jpeg_errors.h"
 
 namespace normball::trainer::images {
 namespace {
 
-struct Errors {
-  jpeg_error_mgr base;  // first: the library knows no more
-  std::jmp_buf jump;
-  char text[JMSG_LENGTH_MAX];
-};
-
-[[noreturn]] void leave(j_common_ptr info) {
-  auto* errors = reinterpret_cast<Errors*>(info->err);
-  info->err->format_message(info, errors->text);
-  std::longjmp(errors->jump, 1);
-}
-
 // Nothing here owns anything: errors leave by longjmp. The bytes are malloc's.
-bool compress(const Image& image, int quality, Errors& errors, unsigned char*& bytes,
+bool compress(const Image& image, int quality, JpegErrors& errors, unsigned char*& bytes,
               unsigned long& size) {
   jpeg_compress_struct info{};
   info.err = jpeg_std_error(&errors.base);
-  errors.base.error_exit = leave;
+  errors.base.error_exit = leave_jpeg;
   if (setjmp(errors.jump) != 0) {
     jpeg_destroy_compress(&info);
     return false;
@@ -58,7 +42,7 @@ bool compress(const Image& image, int quality, Errors& errors, unsigned char*& b
 }  // namespace
 
 std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality) {
-  Errors errors;
+  JpegErrors errors;
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
   const bool done = compress(image, quality, errors, bytes, size);

@@ -1,10 +1,10 @@
 """Runs that are killed, asked to stop, or meet a full disk, and resume bit-exactly."""
-import functools
 import os
 import random
 import re
 import signal
 import subprocess
+import threading
 import time
 
 from tally import Tally
@@ -28,21 +28,17 @@ class Interruptions:
         self.runs = runs
         self.patience = patience
         self.random = random.Random(seed)
+        self._counted, self._counting = None, threading.Lock()  # for points side by side
 
-    @functools.cached_property
+    @property
     def operations(self):
-        return self.runs.operations("few", FEW_STEPS)
+        with self._counting:
+            self._counted = self._counted or self.runs.operations("few", FEW_STEPS)
+            return self._counted
 
-    @functools.cached_property
+    @property
     def times(self):
-        """Seconds of loading and of training, of the run that is never interrupted."""
-        process = self.runs.start("whole", STEPS)
-        while not process.is_training():
-            require(not process.wait(0.005), "no training:", process)
-        loading = time.monotonic() - process.began
-        process.wait()
-        require(process.code == 0, "the whole run failed:", process)
-        return loading, process.seconds - loading
+        return self.runs.times_of_whole("whole", lambda: self.runs.start("whole", STEPS))
 
     def _ends_before_a_moment(self, process, soon):
         """Waits for a random moment: three of four while it trains, one while it loads."""

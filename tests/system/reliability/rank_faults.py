@@ -45,16 +45,9 @@ class RankFaults:
         launch = [self.runs.normball, "launch", "-n", "2", "train", "no-such-configuration"]
         return "was built without" not in subprocess.run(launch, capture_output=True, text=True).stderr
 
-    @functools.cache
     def _seconds(self, ranks):
-        """Of loading and of training, of the run that nothing happens to."""
-        process = self._start(f"ranks-{ranks}", ranks)
-        while not process.is_training():
-            require(not process.wait(0.005), "no training:", process)
-        loading = time.monotonic() - process.began
-        process.wait()
-        require(process.code == 0, "the whole run failed:", process)
-        return loading, process.seconds - loading
+        name = f"ranks-{ranks}"
+        return self.runs.times_of_whole(name, lambda: self._start(name, ranks))
 
     def _strike(self, process, ranks, sent, early):
         """Sends the signal to a random rank at a random moment, the part `early` of them while it loads. None where it

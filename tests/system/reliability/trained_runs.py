@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 
 TINY_MODEL = pathlib.Path(__file__).parents[2] / "cli" / "tiny_gpt.toml"
@@ -77,6 +78,7 @@ class TrainedRuns:
     """Runs of one configuration in a directory of their own."""
 
     def __init__(self, normball, directory, faulty_disk):
+        self._times, self._timing = {}, threading.Lock()
         self.normball, self.directory = os.path.abspath(normball), os.path.abspath(directory)
         self.faulty_disk = os.path.abspath(faulty_disk)
         with open(self.normball, "rb") as file:
@@ -90,6 +92,23 @@ class TrainedRuns:
 
     def path(self, *parts):
         return os.path.join(self.directory, *parts)
+
+    def times_of_whole(self, name, start):
+        """Seconds of loading and of training, of a run that nothing interrupts. Points run side by side: the first that
+        asks trains it, the others wait."""
+        with self._timing:
+            if name not in self._times:
+                self._times[name] = self._time_whole(start())
+            return self._times[name]
+
+    @staticmethod
+    def _time_whole(process):
+        while not process.is_training():
+            require(not process.wait(0.005), "no training:", process)
+        loading = time.monotonic() - process.began
+        process.wait()
+        require(process.code == 0, "the whole run failed:", process)
+        return loading, process.seconds - loading
 
     def start(self, name, steps, *settings, where="runs", environment=None, launcher=()):
         """Starts the run, or goes on with it."""
