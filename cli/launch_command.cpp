@@ -26,11 +26,12 @@ void require_c10d() {
       error_message("launch",
 #ifdef NORMBALL_TRAINER
                     "this program was built without c10d: the headers of LibTorch's "
-                    "ProcessGroupGloo or of Gloo (Debian: libgloo-dev) were not found"
+                    "ProcessGroupGloo or of Gloo (Debian: libgloo-dev) were not found. Install them"
 #else
-                    "this program was built without LibTorch, so it trains nothing"
+                    "this program was built without LibTorch, so it trains nothing. Install "
+                    "LibTorch"
 #endif
-                    ". Install them and build it again"));
+                    " and build it again"));
 #endif
 }
 

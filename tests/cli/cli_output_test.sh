@@ -76,7 +76,7 @@ call() {  # the words of a line, with a number for what must be new
   # shellcheck disable=SC2086
   exec "$normball" ${1//NEW/$number}
 }
-"$normball" launch -n 2 train nothing 2>&1 | grep -q "was built without" && ranks="" || ranks=yes
+grep -q "was built without" <<<"$("$normball" launch -n 2 train nothing 2>&1)" && ranks="" || ranks=yes
 for line in "${calls[@]}"; do
   case "$ranks/$line" in
     /launch*) continue ;;  # built without c10d
