@@ -45,9 +45,10 @@ bool takes_words(const CLI::App& command) {
 }
 
 // CLI11 says that a word is not expected, or that a command is missing; a typo deserves the nearest
-// name. Empty where it is no typo.
+// name. Words stay with the command that met them, the program itself first: after a mistyped
+// command another word may be taken for one (`lunch -n 2 train`). Empty where it is no typo.
 std::string typo(const CLI::App& app) {
-  const CLI::App& command = innermost_command(app);
+  const CLI::App& command = app.remaining().empty() ? innermost_command(app) : app;
   for (const auto& word : command.remaining()) {
     if (word.size() > 1 && word.starts_with('-')) {
       return unknown("option", word.substr(0, word.find('=')), option_names(command));

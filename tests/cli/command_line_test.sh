@@ -26,6 +26,7 @@ printf '{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5}\n' >run/metrics.jsonl
 
 # Names that are not known, with the nearest one, at every depth.
 expect 2 "unknown command 'reprot'; did you mean 'report'?" reprot
+expect 2 "unknown command 'lba'; did you mean 'lab'?" lba --quick config
 expect 2 "unknown command 'chekc'; did you mean 'check'?" lab chekc descent
 expect 2 "unknown command 'prepre'; did you mean 'prepare'?" data prepre text.txt
 expect 2 "unknown option '--shwo'; did you mean '--show'?" config --shwo cifar10-adam
