@@ -220,10 +220,9 @@ void write_contact_sheet(const std::string& path, const SheetOptions& options) {
   }
   const auto png = encode_png(sheet.page());
   file.write({reinterpret_cast<const char*>(png.data()), png.size()});
-  std::cout
-      << options.out << ": " << rows
-      << " rows of an image as it is evaluated and its augmentations, then Mixup and CutMix of "
-         "other images, each with the one at the same place from the end\n";
+  std::cout << options.out << ": " << counted(rows, "row")
+            << " of an image as it is evaluated and its augmentations, then Mixup and CutMix of "
+               "other images, each with the one at the same place from the end\n";
 }
 
 void add_pack_command(CLI::App& data, int threads) {
