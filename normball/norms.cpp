@@ -48,7 +48,7 @@ bool shrinking_helps(const ResolvedNorm& norm, double value) {
 template <class T>
 double scaled_lmo(std::string_view where, const ResolvedNorm& norm, ConstMatrixView<T> d,
                   MatrixView<T> out, double factor, Workspace& workspace) {
-  require_view(where, "out", out);
+  require_view(where, out, "out");
   require_same_size(where, "out", out, "d", d);
   const bool in_place = out.data == d.data && (out.stride == d.stride || d.rows <= 1);
   if (!in_place && detail::overlap(out, d)) {
@@ -94,7 +94,7 @@ namespace detail {
 template <class T>
 ResolvedNorm resolve_for(std::string_view where, const Norm& norm, const Shape* shape,
                          std::string_view what, ConstMatrixView<T> x) {
-  require_view(where, what, x);
+  require_view(where, x, what);
   if (shape && (shape->rows != x.rows || shape->cols != x.cols)) {
     throw_invalid(where, "the shape is ", shape->rows, "x", shape->cols, " but ", what, " is ",
                   x.rows, "x", x.cols);
@@ -106,7 +106,7 @@ ResolvedNorm resolve_for(std::string_view where, const Norm& norm, const Shape* 
 
 template <class T>
 double norm_of(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& workspace) {
-  require_view("norm", "x", x);
+  require_view("norm", x, "x");
   if (x.empty()) return 0;
   if (const auto value = nonfinite_norm(x)) return *value;
   const Workspace::Frame frame(workspace);
@@ -117,7 +117,7 @@ double norm_of(const ResolvedNorm& norm, ConstMatrixView<T> x, Workspace& worksp
 
 template <class T>
 double dual_norm_of(const ResolvedNorm& norm, ConstMatrixView<T> d, Workspace& workspace) {
-  require_view("dual_norm", "d", d);
+  require_view("dual_norm", d, "d");
   if (d.empty()) return 0;
   if (const auto value = nonfinite_norm(d)) return *value;
   const Workspace::Frame frame(workspace);

@@ -90,10 +90,7 @@ const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>> parameters
 
 template <class T>
 const StepReport& Optimizer<T>::apply(double eta) {
-  if (!prepared_) {
-    throw std::logic_error(
-        error_message("Optimizer::apply", "call prepare() first: it finds the directions"));
-  }
+  require_prepared("Optimizer::apply");
   run(Lines::FromEta, eta);
   prepared_ = false;
   return report_;
@@ -114,6 +111,13 @@ void Optimizer<T>::begin(std::span<const Parameter<T>> parameters) {
 template <class T>
 void Optimizer<T>::require_unprepared(std::string_view where, std::string_view error) const {
   if (prepared_) throw std::logic_error(error_message(where, error));
+}
+
+template <class T>
+void Optimizer<T>::require_prepared(std::string_view where) const {
+  if (!prepared_) {
+    throw std::logic_error(error_message(where, "call prepare() first: it finds the directions"));
+  }
 }
 
 template <class T>
@@ -144,7 +148,8 @@ void Optimizer<T>::refuse() {
 // Takes an η over into the report, unless it is none.
 template <class T>
 void Optimizer<T>::decide(double eta) {
-  require_step(eta);
+  detail::require_step("Optimizer::apply", passes().layers(), report_.gamma * eta,
+                       method_.constrained);
   const JointStep joint =
       decide_step_with_eta(method_, report_.pairing, report_.direction_norm, eta);
   report_.eta = joint.eta;
@@ -159,6 +164,7 @@ double Optimizer<T>::eta(double pairing) const {
 
 template <class T>
 void Optimizer<T>::require_step(double eta) const {
+  require_prepared("Optimizer::require_step");
   detail::require_step("Optimizer::apply", passes().layers(), report_.gamma * eta,
                        method_.constrained);
 }

@@ -97,6 +97,7 @@ class Optimizer {
   void clear_report();
   void refuse();
   void require_unprepared(std::string_view where, std::string_view error) const;
+  void require_prepared(std::string_view where) const;
   void change(const std::function<void(Method&)>& edit);
 
   Method method_;

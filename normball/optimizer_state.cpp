@@ -61,7 +61,7 @@ void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>> buffers,
     if (found == buffers.end()) {
       throw_invalid("Optimizer::load_state", "there is no buffer '", target.name, "'");
     }
-    require_view("Optimizer::load_state", target.name, found->view);
+    require_view("Optimizer::load_state", found->view, target.name);
     require_same_size("Optimizer::load_state", target.name, found->view, "the layer's",
                       target.view);
     if (!all_finite(found->view)) {

@@ -41,8 +41,8 @@ Index polar_state_size(const PolarSolver& solver, Index rows, Index cols) {
 template <class T>
 void polar(const PolarSolver& solver, ConstMatrixView<T> x, MatrixView<T> q, Workspace& workspace,
            T* state, int threads) {
-  require_view("polar", "x", x);
-  require_view("polar", "q", q);
+  require_view("polar", x, "x");
+  require_view("polar", q, "q");
   require_same_size("polar", "q", q, "x", x);
   if (x.empty()) return;
   const double max = max_abs<T>(x);

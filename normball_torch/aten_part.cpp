@@ -201,7 +201,8 @@ class AtenPart final : public Part {
     report_.nonfinite_layer = member.route->name;
     if (execution_.nonfinite == NonFinite::Throw) {
       throw NonFiniteError(normball::error_message("NormBall::step", what, member.route->name,
-                                                   "' has an entry that is not finite"));
+                                                   "' has an entry that is not finite"),
+                           member.route->name);
     }
   }
 

@@ -45,17 +45,19 @@ inline void require_positive(std::string_view where, std::string_view what, doub
   }
 }
 
-template <class T>
-void require_view(std::string_view where, std::string_view what, MatrixView<T> view) {
+// The name comes in pieces, which are put together only where there is an error.
+template <class T, class... Name>
+void require_view(std::string_view where, MatrixView<T> view, const Name&... name) {
   if (view.rows < 0 || view.cols < 0 || (view.rows > 1 && view.stride < view.cols)) {
-    throw_invalid(where, what, " has ", view.rows, " rows, ", view.cols, " columns and row stride ",
-                  view.stride, "; sizes must not be negative and the stride not below the columns");
+    throw_invalid(where, name..., " has ", view.rows, " rows, ", view.cols,
+                  " columns and row stride ", view.stride,
+                  "; sizes must not be negative and the stride not below the columns");
   }
   if (view.rows > 0 && std::max(view.stride, view.cols) > max_elements / view.rows) {
-    throw_invalid(where, what, " of ", view.rows, " rows and ", view.cols,
-                  " columns is too large: at most ", max_elements, " elements");
+    throw_invalid(where, name..., " has ", view.rows, " rows and ", view.cols,
+                  " columns, which is too large: at most ", max_elements, " elements");
   }
-  if (view.data == nullptr && !view.empty()) throw_invalid(where, what, " has null data");
+  if (view.data == nullptr && !view.empty()) throw_invalid(where, name..., " has null data");
 }
 
 template <class A, class B>

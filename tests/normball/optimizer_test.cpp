@@ -414,10 +414,21 @@ TEST(TwoPasses, EqualTheStepAndServeShards) {
   }
 }
 
+TEST(Optimizer, NamesTheLayerWhoseStrideIsTooSmall) {
+  Net net(every_norm());
+  Optimizer<double> optimizer(sd(0.1), net.layers);
+  auto parameters = net.parameters();
+  parameters[1].gradient.stride = parameters[1].gradient.cols - 1;
+  expect_invalid([&] { optimizer.step(parameters); },
+                 {"the gradient of '" + net.layers[1].name + "' has ", "row stride"});
+}
+
 TEST(TwoPasses, KeepTheirOrder) {
   Net net(every_norm());
   Optimizer<double> optimizer(sd(0.1), net.layers);
   expect_error<std::logic_error>([&] { optimizer.apply(1); }, {"[Optimizer::apply]", "prepare"});
+  expect_error<std::logic_error>([&] { optimizer.require_step(1); },
+                                 {"[Optimizer::require_step]", "prepare"});
   optimizer.prepare(net.parameters());
   expect_error<std::logic_error>([&] { optimizer.prepare(net.parameters()); },
                                  {"[Optimizer::prepare]", "abandoned"});

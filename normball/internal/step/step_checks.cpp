@@ -14,10 +14,7 @@ namespace {
 template <class T>
 void require_shape(std::string_view where, const LayerStep<T>& layer, std::string_view what,
                    MatrixView<T> view) {
-  if (view.data == nullptr && !view.empty()) {
-    throw_invalid(where, "the ", what, " of '", layer.name(), "' has null data");
-  }
-  require_view(where, what, view);
+  require_view(where, view, "the ", what, " of '", layer.name(), "'");
   const Shape& shape = layer.shape();
   if (view.rows != shape.rows || view.cols != shape.cols) {
     throw_invalid(where, "the ", what, " of '", layer.name(), "' is ", view.rows, "x", view.cols,
