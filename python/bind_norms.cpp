@@ -130,6 +130,14 @@ void bind_type(py::module_& module) {
       py::arg("x").noconvert(), py::arg("solver"), py::arg("threads"));
 }
 
+ConstMatrixView<double> block_of(std::string_view where, const Array<double>& x,
+                                 const Shape& shape) {
+  if (x.ndim() != 2 || x.shape(0) != shape.rows || x.shape(1) != shape.cols) {
+    throw_invalid(where, "the array must have the block's ", shape.rows, "x", shape.cols);
+  }
+  return {x.data(), shape.rows, shape.cols};
+}
+
 const char* name_of(Geometry geometry) {
   switch (geometry) {
     case Geometry::Frobenius:
@@ -176,15 +184,28 @@ void bind_norms(py::module_& module) {
       "initialize_block",
       [](Array<double>& x, const std::string& text, const Shape& shape, double radius,
          std::uint64_t seed) {
-        if (x.ndim() != 2 || x.shape(0) != shape.rows || x.shape(1) != shape.cols) {
-          throw_invalid("initialize_block", "the array must have the block's ", shape.rows, "x",
-                        shape.cols);
-        }
+        block_of("initialize_block", x, shape);
         Random random(seed);
         initialize<double>(parse_norm(text), shape, radius,
                            {x.mutable_data(), shape.rows, shape.cols}, random);
       },
       py::arg("x"), py::arg("norm"), py::arg("shape"), py::arg("radius"), py::arg("seed"));
+  // One matrix of a parameter by a norm that only the core has: for tensors that it cannot step.
+  module.def(
+      "block_lmo",
+      [](const Array<double>& d, const std::string& text, const Shape& shape) {
+        const ConstMatrixView<double> from = block_of("block_lmo", d, shape);
+        Array<double> out({shape.rows, shape.cols});
+        lmo<double>(parse_norm(text), from, {out.mutable_data(), shape.rows, shape.cols}, &shape);
+        return out;
+      },
+      py::arg("d"), py::arg("norm"), py::arg("shape"));
+  module.def(
+      "block_norm",
+      [](const Array<double>& x, const std::string& text, const Shape& shape) {
+        return norm(parse_norm(text), block_of("block_norm", x, shape), &shape);
+      },
+      py::arg("x"), py::arg("norm"), py::arg("shape"));
   // The damping of a damped solver, None for the others.
   module.def(
       "damping",

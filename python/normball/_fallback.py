@@ -16,6 +16,8 @@ from ._native import Entry, LayerRow
 
 # The dimensions over which a geometry takes Euclidean lengths.
 _SUMMED = {"frobenius": (0, 1), "rows": (1,), "columns": (0,)}
+# All that there is in torch operations.
+GEOMETRIES = (*_SUMMED, "max", "operator")
 
 
 def compute_dtype(parameter: torch.Tensor) -> torch.dtype:
@@ -193,14 +195,33 @@ class PythonNorm:
             raise ValueError(f"[{self._where}.{function}] must return one number for '{self._parameter}', got {value!r}") from None
 
 
+class CoreNorm:
+    """A norm of the core that torch operations do not have: on the CPU and in double."""
+
+    def __init__(self, text: str, shape: _core.Shape) -> None:
+        self._text, self._shape = text, shape
+
+    def lmo(self, d: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(_core.block_lmo(self._matrix(d), self._text, self._shape)).reshape(d.shape)
+
+    def norm(self, x: torch.Tensor) -> float:
+        return _core.block_norm(self._matrix(x), self._text, self._shape)
+
+    def _matrix(self, x: torch.Tensor) -> Any:
+        return x.detach().to("cpu", torch.float64).contiguous().view(self._shape.rows, self._shape.cols).numpy()
+
+
 def resolve_block(entry: Entry, block: _core.Block) -> Tuple[str, float, str, Optional[PythonNorm]]:
-    """(geometry, scale, solver) of the core's norms, or the user's norm."""
+    """(geometry, scale, solver) of the norms that torch operations have, or the norm that is asked."""
     own = entry.route.python_norm
+    size = (block.shape.rows, block.shape.cols)
     if own is None:
-        return (*_core.resolve(entry.route.norm, block.shape), None)
+        geometry, scale, solver = _core.resolve(entry.route.norm, block.shape)
+        if geometry in GEOMETRIES:
+            return geometry, scale, solver, None
+        return "python", 1.0, "", PythonNorm(CoreNorm(entry.route.norm, block.shape), block.name, size)
     whole = len(entry.route.blocks) == 1
-    return "python", 1.0, "", PythonNorm(own, block.name, entry.parameter.shape if whole else
-                                         (block.shape.rows, block.shape.cols))
+    return "python", 1.0, "", PythonNorm(own, block.name, entry.parameter.shape if whole else size)
 
 
 def measured(entry: Entry, needed: bool = True) -> Tuple[torch.Tensor, List[Tuple[str, torch.Tensor, float]]]:

@@ -15,7 +15,7 @@ import torch
 from . import _core, _shards
 from ._core import NonFiniteError
 from ._exchange import Exchange, Matrix
-from ._fallback import Layer, compute_dtype, divided, geometry_norm, lengths_of, pairing_of
+from ._fallback import GEOMETRIES, Layer, compute_dtype, divided, geometry_norm, lengths_of, pairing_of
 from ._native import Entry, LayerRow
 from ._ranks import Ranks
 
@@ -89,6 +89,9 @@ class ShardedPart:
                 if rank == self._ranks.rank:
                     begin = block.offset + ends[0] * block.stride - start
             geometry, scale, solver = _core.resolve(route.norm, shape)
+            if geometry not in GEOMETRIES:
+                raise ValueError(f"[{route.name}] its norm '{route.norm}' does not step sharded parameters; there are sign, row, "
+                                 f"col, rms, euclidean and spectral")
             blocks.append(_Block(index, block, geometry, scale, solver, begin, rows))
         return blocks
 

@@ -7,7 +7,7 @@ import sys
 
 def main(page: str, root: str) -> None:
     text = pathlib.Path(page).read_text()
-    files = re.findall(r"^`([^`]+)`:\n\n```cpp\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    files = re.findall(r"^`([^`]+)`:\n\n```(?:cpp|python)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     changes = re.findall(r"^```diff\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     blocks = text.count("\n```") // 2
     if blocks != len(files) + len(changes) or not files or not changes:
