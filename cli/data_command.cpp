@@ -232,11 +232,11 @@ void add_data_command(CLI::App& app) {
   add_view_options(show, options);
   auto* sheet = show.add_option("--augmented", options->sheet.out,
                                 "Draw augmented images of a folder into this PNG instead");
-  show.add_option("--size", options->sheet.size, "Pixels of each of them")
+  show.add_option("--size", options->sheet.size, "Height and width of each image in pixels")
       ->check(integer_in(8, 1024))
       ->needs(sheet)
       ->capture_default_str();
-  show.add_option("--seed", options->sheet.seed, "Of what is random in them")
+  show.add_option("--seed", options->sheet.seed, "Seed of the augmentation")
       ->needs(sheet)
       ->capture_default_str();
   show.callback([options] {

@@ -234,10 +234,10 @@ void add_pack_command(CLI::App& data, int threads) {
   command.add_option("-o,--out", options->out, "Directory to create")->required();
   command
       .add_option("--short-side", options->short_side,
-                  "Pixels that larger images are shrunk to; 0: none is")
+                  "Pixels that the short side of larger images is shrunk to; 0: never shrink")
       ->check(integer_in(0, 65535))
       ->capture_default_str();
-  command.add_option("--quality", options->quality, "Of the JPEGs that are made")
+  command.add_option("--quality", options->quality, "JPEG quality")
       ->check(integer_in(1, 100))
       ->capture_default_str();
   command.add_option("--shard-bytes", options->shard_bytes, "Size of a file")

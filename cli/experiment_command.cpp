@@ -297,7 +297,7 @@ void show(const Options& options) {
 }
 
 void add_common(CLI::App& command, Options& options) {
-  command.add_option("name", options.name, "Of the experiment, or its folder")->required();
+  command.add_option("name", options.name, "Name or folder of the experiment")->required();
   command.add_flag("--quick", options.quick,
                    "At most ten minutes on two cores: shows the direction and decides nothing");
   add_settings(command, options.settings);

@@ -100,7 +100,7 @@ void add_launch_command(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--restarts", options->restarts,
-                   "Go on from the last checkpoint after a failure, so many times")
+                   "Continue from the last checkpoint after a failure, at most this many times")
       ->check(integer_in(0, 1'000'000))
       ->capture_default_str();
   command
@@ -114,8 +114,8 @@ void add_launch_command(CLI::App& app) {
       ->check(integer_in(1, 65535));
   command->prefix_command();
   command->footer(
-      "What follows `train` goes to every rank. Of other launchers (torchrun --no_python, mpirun, "
-      "srun) `normball train` understands the environment: docs/distributed.md.");
+      "What follows `train` goes to every rank. Under torchrun --no_python, mpirun and srun, run "
+      "`normball train` directly: docs/distributed.md.");
   command->callback([options, command] { launch(*options, command->remaining()); });
 }
 

@@ -285,7 +285,7 @@ void add_sweep_command(CLI::App& app) {
       "best after a space; default: the last val_accuracy, val_loss or loss, whichever the "
       "runs have first");
   add_settings(*command, options->settings);
-  command->add_option("--name", options->name, "Of the sweep; default: the file's");
+  command->add_option("--name", options->name, "Name of the sweep; default: the file's");
   command->add_option("--into", options->into,
                       "Directory of the runs and results; those already there are not run again; "
                       "default: runs/NAME");

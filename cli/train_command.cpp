@@ -234,7 +234,7 @@ void add_sample_command(CLI::App& app) {
   add_sample_option(*command, *options, "--temperature", "temperature",
                     "0: always the likeliest token");
   add_sample_option(*command, *options, "--top-k", "top_k", "Among this many tokens; 0: all");
-  command->add_option("--seed", options->seed, "Of the choices")
+  command->add_option("--seed", options->seed, "Random seed")
       ->check(integer_in(0, 1'000'000'000'000'000'000))
       ->capture_default_str();
   add_settings(*command, options->settings);

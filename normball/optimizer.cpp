@@ -101,8 +101,8 @@ void Optimizer<T>::begin(std::span<const Parameter<T>> parameters) {
   require_unprepared("Optimizer::prepare",
                      "the last directions were neither applied nor abandoned");
   if (step_ >= max_steps) {
-    throw_invalid("Optimizer::step", "steps_taken() is ", step_, ", the largest count: one more ",
-                  "could not be loaded again");
+    throw_invalid("Optimizer::step", "steps_taken() is ", step_, ", the largest count: no ",
+                  "further step can be counted");
   }
   passes().begin(parameters, method_, step_);
   clear_report();

@@ -86,7 +86,7 @@ class AtenPart final : public Part {
     report_.lr = method_.lr.at(step_);
     report_.gamma = report_.lr / rho(method_.rule);
     report_.pairing = report_.wolfe_gap = report_.direction_norm = report_.eta = 0;
-    report_.clipped = report_.skipped = false;
+    report_.clipped = report_.stalled = report_.skipped = false;
     report_.nonfinite_layer.clear();
     std::ranges::fill(report_.layers, LayerReport{});
     if (!all_finite(gradients)) return report_;

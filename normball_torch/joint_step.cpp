@@ -96,10 +96,13 @@ void NormBall::combine(Plan& plan) {
   }
   shares.resize(pairings.size());
   const JointStep joint = join_parts(plan.method, pairings, norms, steps_, shares);
+  if (!std::isfinite(joint.pairing + joint.direction_norm)) {
+    if (whole().skip_nonfinite().value_or(false)) return skip(plan, plan.parts.front()->report());
+    throw NonFiniteError(normball::error_message("NormBall::step", "s = ", joint.pairing,
+                                                 " and the norm of v = ", joint.direction_norm,
+                                                 " must be finite; nothing was changed"));
+  }
   try {
-    if (!std::isfinite(joint.pairing)) {
-      normball::throw_invalid("NormBall::step", "it is not finite");
-    }
     for (size_t p = 0; p < plan.parts.size(); ++p) plan.parts[p]->check(joint.eta * shares[p]);
   } catch (const std::invalid_argument& error) {
     if (whole().skip_nonfinite().value_or(false)) return skip(plan, plan.parts.front()->report());

@@ -27,7 +27,8 @@ Method NormBall::method() const {
   Method method = method_of(method_, options);
   if (options.constrained() && *options.constrained() != method.constrained) {
     normball::throw_invalid("NormBall", "'", method_, "' is ", method.constrained ? "" : "un",
-                            "constrained, but the options say otherwise");
+                            "constrained, but the option constrained is ",
+                            *options.constrained() ? "true" : "false");
   }
   validate(method);
   const double clip = options.grad_clip().value_or(0);

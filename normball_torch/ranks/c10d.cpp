@@ -225,7 +225,7 @@ class StoreJoining final : public Joining {
     for (int rank = 0; rank < place_.size; ++rank) {
       if (!board_->has(key(name, rank))) missing.append(" ").append(std::to_string(rank));
     }
-    throw RanksError(error_message(where, "of ", place_.size, " ranks these did not come within ",
+    throw RanksError(error_message(where, "of ", place_.size, " ranks these did not join within ",
                                    options_.start_timeout.count() / 1000, " s:", missing));
   }
 

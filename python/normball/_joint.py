@@ -65,8 +65,8 @@ def prepare(where: str, parts: Sequence[Part], method: _core.Method, gradients: 
     joint = method.join_parts([pairing for pairing, _ in prepared], [length for _, length in prepared], k)
     if not math.isfinite(joint.pairing + joint.direction_norm):
         name = next((row[0] for part in parts for row in part.layers() if not math.isfinite(row[1])), None)
-        raise nonfinite_error(where, f"s = {joint.pairing} is not finite: '{name or '?'}', its momentum or what its norm "
-                              f"answers are not, or they are too large", name)
+        raise nonfinite_error(where, f"s = {joint.pairing} is not finite: the weights, the momentum or the norm of "
+                              f"'{name or '?'}' are not, or they are too large", name)
     try:
         for part, share in zip(parts, joint.shares):
             part.check(joint.eta * share)

@@ -6,8 +6,8 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-FOLDERS = ("benchmarks", "cli", "cmake", "configs", "docs", "examples", "experiments", "fuzz", "lab", "normball", "normball_torch",
-           "plot", "python", "scripts", "tests", "trainer")
+FOLDERS = ("benchmarks", "cli", "cmake", "configs", "docs", "doctor", "examples", "experiments", "fuzz", "lab", "normball", "normball_torch",
+           "page", "plot", "python", "scripts", "tests", "trainer")
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 OTHERS_FILES = {"clippedscion.py", "scion.py", "data/cached_fineweb10B.py"}
 

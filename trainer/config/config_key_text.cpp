@@ -92,8 +92,8 @@ std::string keys_as_markdown() {
   out << "# Configuration keys\n\n"
          "Written by `normball config --keys --markdown` from the table that reads them; "
          "[runs.md](runs.md) explains their use.\nA key marked † must stay the same when a run is "
-         "resumed. \"Used by\" names models, data, methods and conditions; where nothing\nstands, "
-         "a key always counts. One that would have no effect is refused. Numbers are finite.\n";
+         "resumed. \"Used by\" names models, data, methods and conditions; if empty, the\nkey "
+         "always applies. One that would have no effect is refused. Numbers are finite.\n";
   const Config defaults;
   std::string_view section;
   for (const Key& key : config_keys()) {

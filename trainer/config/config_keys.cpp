@@ -60,10 +60,10 @@ std::vector<Key> make_keys() {
   run("name", place<&Config::run, &R::name>(), {},
       "name of the run's directory; empty: that of the preset or file");
   run("dir", place<&Config::run, &R::dir>(), {}, "where run directories are made");
-  run("seed", place<&Config::run, &R::seed>(), {.low = 0}, "of weights, shuffling and augmentation",
-      Same);
+  run("seed", place<&Config::run, &R::seed>(), {.low = 0},
+      "seed of weights, shuffling and augmentation", Same);
   run("threads", place<&Config::run, &R::threads>(), {.low = 0, .high = 4096},
-      "0: all cores. Resuming is bit-exact only with the same number");
+      "threads that compute; 0: all cores. Resuming is bit-exact only with the same number");
   run("steps", place<&Config::run, &R::steps>(), count,
       "optimizer steps; this or epochs, the other 0", Same);
   run("epochs", place<&Config::run, &R::epochs>(), {.low = 0, .high = 1e6},
@@ -107,10 +107,9 @@ std::vector<Key> make_keys() {
         {.low = 1, .high = 1e30, .low_open = true}, "base of the rotary embedding's frequencies");
   model("patch", place<&Config::model, &M::patch>(), {.low = 1, .high = 4096},
         "pixels in height and width of a patch, of which an image has a whole number");
-  model(
-      "drop", place<&Config::model, &M::drop>(), below_one,
-      "probability to leave out a branch of the last block, of an image; rises from 0 (stochastic "
-      "depth)");
+  model("drop", place<&Config::model, &M::drop>(), below_one,
+        "stochastic depth: probability of dropping a branch of the last block for an image; rises "
+        "from 0 in the first");
   model("norm", place<&Config::model, &M::norm>(), {},
         "rms: without gain. layer: LayerNorm with gain and bias", {"rms", "layer"});
   model("gelu", place<&Config::model, &M::gelu>(), {}, "scaled: times the root of 2",
@@ -148,7 +147,8 @@ std::vector<Key> make_keys() {
        "on an image that cannot be decoded: stop, or skip it and take the next", Free,
        {"stop", "skip"});
   data("threads", place<&Config::data, &D::threads>(), {.low = 0, .high = 256},
-       "that decode and augment; 0: all cores. The batches are the same for any number", Free);
+       "threads that decode and augment; 0: all cores. The batches are the same for any number",
+       Free);
 
   const auto augment = [&](std::string_view name, Place p, Range range, std::string_view help) {
     keys.push_back({"augment", name, p, range, {}, nullptr, Same, help});
@@ -159,24 +159,24 @@ std::vector<Key> make_keys() {
   augment("crop_ratio", place<&Config::augment, &A::crop_ratio>(), {.low = 0.01, .high = 100},
           "smallest and largest ratio of its width to its height");
   augment("flip", place<&Config::augment, &A::flip>(), zero_to_one,
-          "probability to flip left and right");
+          "probability of flipping left and right");
   augment("operations", place<&Config::augment, &A::operations>(), {.low = 0, .high = 15},
-          "of RandAugment, on every image; 0: none");
+          "operations of RandAugment on every image; 0: none");
   augment("magnitude", place<&Config::augment, &A::magnitude>(), {.low = 0, .high = 10},
           "how strong they are on average");
   augment("deviation", place<&Config::augment, &A::deviation>(), {.low = 0, .high = 100},
           "standard deviation of that, which stays in 0 to 10");
   augment("probability", place<&Config::augment, &A::probability>(), zero_to_one,
-          "of each of them to be done");
+          "probability of each of them");
   augment("erase", place<&Config::augment, &A::erase>(), zero_to_one,
-          "probability to fill a rectangle with noise");
+          "probability of filling a rectangle with noise");
   augment("mixup", place<&Config::augment, &A::mixup>(), {.low = 0, .high = 1000},
           "a of Beta(a, a), the weight in averages of two images; 0: none");
   augment("cutmix", place<&Config::augment, &A::cutmix>(), {.low = 0, .high = 1000},
           "a of Beta(a, a), the share in which an image keeps its pixels; 0: none. With mixup, a "
           "batch has one of the two");
   augment("repeats", place<&Config::augment, &A::repeats>(), {.low = 1, .high = 100},
-          "how often an image of an epoch is shown in it; an epoch has the fewer images");
+          "how often an image of an epoch is shown in it; an epoch then has fewer distinct images");
 
   const auto train = [&](std::string_view name, Place p, Range range, std::string_view help,
                          OnResume on_resume = Same, std::vector<std::string_view> choices = {}) {
@@ -185,14 +185,17 @@ std::vector<Key> make_keys() {
   using T = TrainConfig;
   train("batch", place<&Config::train, &T::batch>(), {.low = 1, .high = 1 << 30},
         "images or sequences of an optimizer step");
-  train("micro_batch", place<&Config::train, &T::micro_batch>(), {.low = 0, .high = 1 << 30},
-        "of a forward pass; gradients add up to a batch. 0: the whole batch");
+  train(
+      "micro_batch", place<&Config::train, &T::micro_batch>(), {.low = 0, .high = 1 << 30},
+      "images or sequences of a forward pass; their gradients add up to those of the batch. 0: the "
+      "whole batch");
   train("label_smoothing", place<&Config::train, &T::label_smoothing>(), below_one,
         "weight of the uniform distribution in the targets");
   train("loss", place<&Config::train, &T::loss>(), {},
         "reduction over the batch; sum scales s, so rho is in other units", Same, {"mean", "sum"});
-  train("overfit_batch", place<&Config::train, &T::overfit_batch>(), {},
-        "the first batch again and again: a model and stepsize in order bring its loss to 0");
+  train(
+      "overfit_batch", place<&Config::train, &T::overfit_batch>(), {},
+      "train on the first batch again and again: a correct model and stepsize bring its loss to 0");
 
   const auto optimizer = [&](std::string_view name, Place p, Range range, std::string_view help,
                              std::vector<std::string_view> choices = {},
@@ -214,16 +217,16 @@ std::vector<Key> make_keys() {
             "clip s itself, or variant 1 or 2 as printed (s3cg: plain is norm)",
             {"plain", "norm", "diameter"});
   optimizer("solver", place<&Config::optimizer, &O::solver>(), {},
-            "of spectral norms: exact, damped, muon, polar_express ...", {}, check_solver);
+            "solver of spectral norms: exact, damped, muon, polar_express ...", {}, check_solver);
   optimizer("beta", place<&Config::optimizer, &O::beta>(), positive,
             "the ball's radius, of all layers");
   optimizer("l0", place<&Config::optimizer, &O::l0>(), not_negative, "L0");
   optimizer("l1", place<&Config::optimizer, &O::l1>(), not_negative, "L1; not both 0");
   optimizer("betas", place<&Config::optimizer, &O::betas>(), below_one,
-            "both decays; muon: of the parameters that AdamW steps");
-  optimizer("eps", place<&Config::optimizer, &O::eps>(), not_negative, "added to the root");
+            "decays of both averages; muon: for the parameters that AdamW steps");
+  optimizer("eps", place<&Config::optimizer, &O::eps>(), not_negative, "added to the denominator");
   optimizer("weight_decay", place<&Config::optimizer, &O::weight_decay>(), not_negative,
-            "pulls weights to 0; muon: those that AdamW steps");
+            "pulls weights to 0; muon: only those that AdamW steps");
   optimizer("grad_clip", place<&Config::optimizer, &O::grad_clip>(), not_negative,
             "largest Euclidean norm of the gradient; 0: no clipping. muon: of the part that AdamW "
             "steps");
@@ -239,9 +242,9 @@ std::vector<Key> make_keys() {
   schedule("kind", place<&Config::schedule, &S::kind>(), {}, "how lr changes over the run",
            {"constant", "linear", "warmdown", "cosine"});
   schedule("warmup", place<&Config::schedule, &S::warmup>(), below_one,
-           "share of the steps that lr rises linearly");
+           "share of the steps during which lr rises linearly");
   schedule("decay", place<&Config::schedule, &S::decay>(), above_zero_to_one,
-           "share of the steps at the end that lr falls linearly to 0");
+           "share of the steps, at the end, during which lr falls linearly to 0");
   schedule("end", place<&Config::schedule, &S::end>(), not_negative, "the last lr");
 
   const auto norm = [&](std::string_view name, Place p, Range range, std::string_view help,
@@ -249,19 +252,26 @@ std::vector<Key> make_keys() {
     keys.push_back({"norm", name, p, range, {}, check, Same, help});
   };
   using N = NormConfig;
-  norm("input", place<&Config::norm, &N::input>(), {}, "the first layer", check_norm);
-  norm("input_radius", place<&Config::norm, &N::input_radius>(), positive, "its radius");
-  norm("embedding", place<&Config::norm, &N::embedding>(), {},
-       "gpt: the embedding, which is the output matrix as well. vit: positions and class token",
+  norm("input", place<&Config::norm, &N::input>(), {}, "norm of the first layer", check_norm);
+  norm("input_radius", place<&Config::norm, &N::input_radius>(), positive,
+       "radius of the first layer");
+  norm(
+      "embedding", place<&Config::norm, &N::embedding>(), {},
+      "gpt: norm of the embedding, which is the output matrix as well. vit: of positions and class "
+      "token",
+      check_norm);
+  norm("embedding_radius", place<&Config::norm, &N::embedding_radius>(), positive,
+       "radius of embeddings");
+  norm("hidden", place<&Config::norm, &N::hidden>(), {}, "norm of hidden matrices and convolutions",
        check_norm);
-  norm("embedding_radius", place<&Config::norm, &N::embedding_radius>(), positive, "its radius");
-  norm("hidden", place<&Config::norm, &N::hidden>(), {}, "hidden matrices and convolutions",
-       check_norm);
-  norm("hidden_radius", place<&Config::norm, &N::hidden_radius>(), positive, "its radius");
-  norm("output", place<&Config::norm, &N::output>(), {}, "the last layer", check_norm);
-  norm("output_radius", place<&Config::norm, &N::output_radius>(), positive, "its radius");
-  norm("vector", place<&Config::norm, &N::vector>(), {}, "biases and gains", check_norm);
-  norm("vector_radius", place<&Config::norm, &N::vector_radius>(), positive, "its radius");
+  norm("hidden_radius", place<&Config::norm, &N::hidden_radius>(), positive,
+       "radius of hidden matrices and convolutions");
+  norm("output", place<&Config::norm, &N::output>(), {}, "norm of the last layer", check_norm);
+  norm("output_radius", place<&Config::norm, &N::output_radius>(), positive,
+       "radius of the last layer");
+  norm("vector", place<&Config::norm, &N::vector>(), {}, "norm of biases and gains", check_norm);
+  norm("vector_radius", place<&Config::norm, &N::vector_radius>(), positive,
+       "radius of biases and gains");
   norm("route", place<&Config::norm, &N::route>(), positive,
        "list of {pattern, norm, radius}: parameters whose name matches; where several match, later "
        "ones win",
@@ -271,13 +281,14 @@ std::vector<Key> make_keys() {
     keys.push_back({"eval", name, p, range, {}, nullptr, Free, help});
   };
   using E = EvalConfig;
-  eval("batches", place<&Config::eval, &E::batches>(), count, "of validation data; 0: all of it");
+  eval("batches", place<&Config::eval, &E::batches>(), count,
+       "batches per evaluation; 0: all validation data");
   eval("batch", place<&Config::eval, &E::batch>(), {.low = 0, .high = 1 << 30},
        "images or sequences of a batch; 0: train.batch, by train.micro_batch at a time");
   eval("tta", place<&Config::eval, &E::tta>(), {.low = 0, .high = 2},
        "average over views. 0: one, 1: mirrored, 2: mirrored and shifted");
   eval("crop", place<&Config::eval, &E::crop>(), {.low = 0.1, .high = 1},
-       "share of an image's short side that is looked at, in its middle");
+       "share of an image's short side that is evaluated, in its middle");
 
   const auto sample = [&](std::string_view name, Place p, Range range, std::string_view help) {
     keys.push_back({"sample", name, p, range, {}, nullptr, Free, help});

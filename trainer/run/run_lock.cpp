@@ -62,8 +62,8 @@ std::filesystem::path RunLock::place(const std::filesystem::path& known) const {
   if (!now.empty() && same_place(directory_, now)) return now;
   throw std::runtime_error(normball::error_message(
       "RunLock", known.string(),
-      " was removed, or moved to another file system, while a run was trained in it; nothing was ",
-      "written there anew. Where it was moved, --resume goes on from its last checkpoint"));
+      " was removed, or moved to another file system, while a run was trained in it; it was not ",
+      "made again. If it was moved, --resume continues there from the last checkpoint"));
 }
 
 }  // namespace normball::trainer::run

@@ -48,9 +48,9 @@ std::vector<data::Piece> pieces_for(const Team& team, const models::Model& model
   const bool whole = model.statistics_decay().has_value();
   const std::int64_t parts = batch / micro;
   if (whole && parts < team.size()) {
-    throw_invalid("train", "the model has statistics of each micro-batch, which is not divided, ",
-                  "and a batch has ", parts, " for ", team.size(), " ranks: set train.micro_batch ",
-                  "to ", std::max<std::int64_t>(1, batch / team.size()), " or less");
+    throw_invalid("train", "batch statistics need whole micro-batches, and a batch has ", parts,
+                  " of them for ", team.size(), " ranks: set train.micro_batch ", "to ",
+                  std::max<std::int64_t>(1, batch / team.size()), " or less");
   }
   if (batch < team.size()) {
     throw_invalid("train", "train.batch = ", batch, " cannot be divided over ", team.size(),

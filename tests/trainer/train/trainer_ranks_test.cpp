@@ -316,7 +316,7 @@ TEST_F(TrainerRanks, ForWhichABatchIsTooSmallAreRefused) {
   }
   for (const auto& result : start("few", 2, {{"MODEL", "cnn"}})) {
     EXPECT_EQ(result.code, 1);
-    expect_texts(result, {"statistics of each micro-batch", "train.micro_batch to 24"});
+    expect_texts(result, {"batch statistics need whole micro-batches", "train.micro_batch to 24"});
   }
 }
 
