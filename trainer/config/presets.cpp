@@ -1,11 +1,11 @@
 #include "trainer/config/presets.h"
 
-#include <cstdlib>
 #include <fstream>
 #include <map>
 
 #include "normball/base/error.h"
 #include "normball/base/text.h"
+#include "trainer/files/shared_directories.h"
 
 namespace normball::trainer::config {
 namespace fs = std::filesystem;
@@ -22,19 +22,8 @@ std::string first_comment(const fs::path& path) {
 }  // namespace
 
 std::vector<fs::path> config_directories() {
-  std::vector<fs::path> directories;
-  if (const char* own = std::getenv("NORMBALL_CONFIGS"); own != nullptr && *own != '\0') {
-    directories.emplace_back(own);
-  }
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  if (!program.empty()) {
-    directories.push_back(program.parent_path().parent_path() / NORMBALL_CONFIG_INSTALL_DIR);
-  }
-  directories.emplace_back(NORMBALL_CONFIG_SOURCE_DIR);
-  std::erase_if(directories,
-                [&](const fs::path& path) { return !fs::is_directory(path, ignored); });
-  return directories;
+  return files::shared_directories("NORMBALL_CONFIGS", NORMBALL_CONFIG_INSTALL_DIR,
+                                   NORMBALL_CONFIG_SOURCE_DIR);
 }
 
 std::vector<Preset> presets() {

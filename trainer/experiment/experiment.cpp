@@ -1,13 +1,13 @@
 #include "trainer/experiment/experiment.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "normball/base/text.h"
 #include "trainer/config/config_error.h"
 #include "trainer/config/config_layers.h"
 #include "trainer/config/table_reader.h"
 #include "trainer/files/file_system.h"
+#include "trainer/files/shared_directories.h"
 #include "trainer/sweep/axis.h"
 
 namespace normball::trainer::experiment {
@@ -161,19 +161,10 @@ Experiment read_experiment(const fs::path& given) {
 }
 
 std::vector<fs::path> experiment_folders() {
-  std::vector<fs::path> rooms;
-  if (const char* own = std::getenv("NORMBALL_EXPERIMENTS"); own != nullptr && *own != '\0') {
-    rooms.emplace_back(own);
-  }
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  if (!program.empty()) {
-    rooms.push_back(program.parent_path().parent_path() / NORMBALL_EXPERIMENT_INSTALL_DIR);
-  }
-  rooms.emplace_back(NORMBALL_EXPERIMENT_SOURCE_DIR);
   std::vector<fs::path> folders;
-  for (const auto& room : rooms) {
-    if (!fs::is_directory(room, ignored)) continue;
+  for (const auto& room :
+       files::shared_directories("NORMBALL_EXPERIMENTS", NORMBALL_EXPERIMENT_INSTALL_DIR,
+                                 NORMBALL_EXPERIMENT_SOURCE_DIR)) {
     for (const auto& entry : fs::directory_iterator(room)) {
       const bool known = std::ranges::any_of(folders, [&](const fs::path& path) {
         return path.filename() == entry.path().filename();

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "normball/base/error.h"
 #include "normball/base/text.h"
@@ -107,15 +106,10 @@ Outcome outcome_of(const std::string& arm, const sweep::Plan& plan, const sweep:
 }
 
 std::vector<Outcome> read_outcomes(const fs::path& file) {
-  if (!fs::exists(file)) return {};
-  std::istringstream text(files::read_small_file(file, max_file));
   std::vector<Outcome> outcomes;
-  int number = 0;
-  for (std::string line; std::getline(text, line);) {
-    ++number;
-    if (!line.empty())
-      outcomes.push_back(parse_outcome(line, file.string() + ":" + std::to_string(number)));
-  }
+  files::for_each_line(file, max_file, [&](const std::string& line, const std::string& where) {
+    outcomes.push_back(parse_outcome(line, where));
+  });
   return outcomes;
 }
 

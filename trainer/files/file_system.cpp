@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <sstream>
 #include <system_error>
 #include <vector>
 
@@ -113,6 +114,18 @@ std::string read_small_file(const fs::path& path, std::uintmax_t limit) {
     text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
   });
   return text;
+}
+
+void for_each_line(
+    const fs::path& path, std::uintmax_t limit,
+    const std::function<void(const std::string& line, const std::string& where)>& use) {
+  if (!fs::exists(path)) return;
+  std::istringstream text(read_small_file(path, limit));
+  int number = 0;
+  for (std::string line; std::getline(text, line);) {
+    ++number;
+    if (!line.empty()) use(line, path.string() + ":" + std::to_string(number));
+  }
 }
 
 void sync_directory(FileSystem& files, const fs::path& path) {

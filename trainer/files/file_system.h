@@ -59,6 +59,11 @@ void read_in_pieces(const std::filesystem::path& path,
 
 // A whole small file. One larger than the limit is refused before anything is allocated.
 std::string read_small_file(const std::filesystem::path& path, std::uintmax_t limit);
+// The lines of such a file that are not empty, with their place ("results.jsonl:3"); none where
+// there is no file.
+void for_each_line(
+    const std::filesystem::path& path, std::uintmax_t limit,
+    const std::function<void(const std::string& line, const std::string& where)>& use);
 
 // Durable once it returns: names created in or moved into the directory survive a power cut.
 void sync_directory(FileSystem& files, const std::filesystem::path& path);

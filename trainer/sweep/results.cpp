@@ -130,15 +130,10 @@ Result parse_result(std::string_view line, std::string_view where) {
 }
 
 std::vector<Result> read_results(const fs::path& file) {
-  if (!fs::exists(file)) return {};
-  std::istringstream text(files::read_small_file(file, max_file));
   std::vector<Result> results;
-  int number = 0;
-  for (std::string line; std::getline(text, line);) {
-    ++number;
-    if (!line.empty())
-      results.push_back(parse_result(line, file.string() + ":" + std::to_string(number)));
-  }
+  files::for_each_line(file, max_file, [&](const std::string& line, const std::string& where) {
+    results.push_back(parse_result(line, where));
+  });
   return results;
 }
 
