@@ -92,7 +92,7 @@ std::string keys_as_markdown() {
   out << "# Configuration keys\n\n"
          "Written by `normball config --keys --markdown` from the table that reads them; "
          "[runs.md](runs.md) explains their use.\nA key marked † must stay the same when a run is "
-         "resumed. \"Used by\" names models, data, methods and conditions; if empty, the\nkey "
+         "resumed. \"Used by\" names models, data, methods and conditions; if empty,\nthe key "
          "always applies. One that would have no effect is refused. Numbers are finite.\n";
   const Config defaults;
   std::string_view section;
