@@ -250,6 +250,12 @@ class StoreJoining final : public Joining {
   Failures failures_;
 };
 
+// Since 2.4 a store is on libuv unless told otherwise, also where LibTorch was built without it.
+template <class Options>
+void without_libuv(Options& options) {
+  if constexpr (requires { options.useLibUV; }) options.useLibUV = false;
+}
+
 StorePointer open_port(const Place& place, const JoinOptions& options) {
   ::c10d::TCPStoreOptions tcp;
   tcp.port = static_cast<std::uint16_t>(place.port);
@@ -257,6 +263,7 @@ StorePointer open_port(const Place& place, const JoinOptions& options) {
   tcp.numWorkers = place.size;
   tcp.waitWorkers = false;
   tcp.timeout = options.start_timeout;
+  without_libuv(tcp);
   try {
     return c10::make_intrusive<::c10d::TCPStore>(place.address, tcp);
   } catch (const std::exception& error) {

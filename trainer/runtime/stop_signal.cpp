@@ -1,9 +1,11 @@
 #include "trainer/runtime/stop_signal.h"
 
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 
 namespace normball::trainer::runtime {
 namespace {
@@ -36,7 +38,29 @@ extern "C" void receive(int signal) {
   if (!answer.compare_exchange_strong(polite, Answer::Asked)) end_by(signal);
 }
 
+// What the parent process had ignored. Libraries may put handlers of their own in its place while
+// they are loaded (LibTorch 2.6 does so for SIGHUP), hence this runs before their initializers, and
+// asks the system itself: sanitizers, which stand before the library's function, are not ready yet.
+sigset_t ignored_at_start;
+
+void look_before_libraries() {
+  struct {
+    void (*handler)(int);
+    unsigned long flags;  // NOLINT(google-runtime-int): the system's own type
+    void (*restorer)();
+    std::uint64_t mask;
+  } action = {};
+  sigemptyset(&ignored_at_start);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+    const bool asked =
+        ::syscall(SYS_rt_sigaction, signal, nullptr, &action, sizeof action.mask) == 0;
+    if (asked && action.handler == SIG_IGN) sigaddset(&ignored_at_start, signal);
+  }
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const at_start)() = look_before_libraries;
+
 bool is_ignored(int signal) {
+  if (sigismember(&ignored_at_start, signal) == 1) std::signal(signal, SIG_IGN);
   struct sigaction action = {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }

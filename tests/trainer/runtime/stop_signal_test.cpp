@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -117,6 +118,24 @@ TEST(StopSignal, WhatWasIgnoredStaysIgnored) {
     send(SIGTERM);
     EXPECT_TRUE(soon([] { return StopWish::requested(); }));
   }
+  std::signal(SIGHUP, before);
+}
+
+// Only as the process that the next test starts: with SIGHUP ignored, and a library that takes it.
+TEST(StopSignal, DISABLED_IsIgnoredByTheParent) {
+  const StopSignals signals;
+  const StopWish stop;
+  send(SIGHUP);
+  ::usleep(50000);
+  EXPECT_FALSE(StopWish::requested());
+}
+
+TEST(StopSignal, ALibraryThatTakesAnIgnoredSignalChangesNothing) {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  const std::string command =
+      "LD_PRELOAD=" EARLY_HANDLER " " + std::filesystem::read_symlink("/proc/self/exe").string() +
+      " --gtest_also_run_disabled_tests --gtest_filter=*IsIgnoredByTheParent >/dev/null";
+  EXPECT_EQ(std::system(command.c_str()), 0);
   std::signal(SIGHUP, before);
 }
 
