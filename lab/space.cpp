@@ -183,7 +183,8 @@ Space make_space(std::string_view name) {
     if (std::string_view(error.what()).find("unknown norm") == std::string_view::npos) throw;
     std::vector<std::string_view> known(names.begin(), names.end());
     known.insert(known.end(), {"col", "rms"});
-    throw_invalid("lab", unknown_name("norm", name, known));
+    throw_invalid("lab", unknown_name("norm", name, known),
+                  ", or any norm by its text, such as spectral(unit)");
   }
 }
 

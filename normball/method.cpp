@@ -144,8 +144,8 @@ void validate(const Method& method) {
   }
   if (method.radius) require_positive("Method", "radius", *method.radius);
   if (!std::isfinite(method.lr.max() / rho(method.rule))) {
-    throw_invalid("Method", "gamma = lr / rho is not finite for lr ", method.lr, " with the rule ",
-                  method.rule);
+    throw_invalid("Method", "gamma = lr / rho is not finite for an lr of ", method.lr.max(),
+                  " with the rule ", method.rule);
   }
   const double longest = method.lr.max() / rho(method.rule) * max_eta(method.rule);
   if (method.constrained && longest > 1) {

@@ -26,6 +26,11 @@ def plan_facts(groups: Sequence[Mapping[str, Any]], entries: Sequence[Entry], ov
     return facts
 
 
+def _factors(parts: Sequence[Part], ready: Ready) -> str:
+    return ", ".join(f"'{entry.route.name}' {factor!r}" for part, own in zip(parts, ready.factors)
+                     for entry, factor in zip(part.entries, own))
+
+
 def step_facts(groups: Sequence[Mapping[str, Any]], ready: Optional[Ready], parts: Sequence[Part]) -> List[Tuple[str, str]]:
     """What must be the same at this step; without any gradient nobody is ready."""
     gradients = [[None] * len(part.entries) for part in parts] if ready is None else ready.gradients
@@ -34,7 +39,7 @@ def step_facts(groups: Sequence[Mapping[str, Any]], ready: Optional[Ready], part
     facts = [("these parameters without a gradient:", ", ".join(missing) or "none")]
     if ready is not None:
         facts += [("step", str(ready.k)), ("lr", " ".join(map(repr, ready.lrs))),
-                  ("factors of lr", " ".join(repr(factor) for own in ready.factors for factor in own))]
+                  ("these lrs as multiples of the largest:", _factors(parts, ready))]
     return facts + [(key, repr(_options.frozen(groups[0][key]))) for key in _options.NUMBERS]
 
 

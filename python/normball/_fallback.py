@@ -73,6 +73,10 @@ def check_solver(where: str, entry: Entry) -> None:
     for block in entry.route.blocks if entry.route.python_norm is None else ():
         geometry, _, solver = _core.resolve(entry.route.norm, block.shape)
         known = solver in ("exact", "svd") or _core.newton_schulz(solver) is not None or _core.damping(solver) is not None
+        if geometry == "operator" and not known and _shards.is_sharded(entry.parameter):
+            raise ValueError(f"[{where}] the solver '{solver}' of '{entry.route.name}' keeps a basis of the whole matrix, which "
+                             f"ranks with sharded parameters do not have; use 'exact', 'damped', 'svd' or a Newton-Schulz "
+                             f"solver")
         if geometry == "operator" and not known:
             raise ValueError(f"[{where}] the solver '{solver}' of '{entry.route.name}' needs contiguous float32 or float64 "
                              f"tensors on the CPU and the core; in torch operations there are 'exact', 'damped', 'svd' and "

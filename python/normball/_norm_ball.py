@@ -101,7 +101,7 @@ class NormBall(torch.optim.Optimizer):
 
     def _groups_of(self, params: Params) -> Any:
         if not isinstance(params, nn.Module):
-            return _options.as_groups(params)
+            return _options.as_groups(type(self).__name__, params)
         groups = module_groups(type(self).__name__, params)
         if not groups[0]["params"]:
             raise ValueError(f"[{type(self).__name__}] the module {type(params).__name__} has no parameters")

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -211,23 +211,35 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
 
 
-def as_groups(params: Any) -> Any:
+def as_groups(where: str, params: Any) -> Any:
     """Groups from groups, tensors or (name, tensor) pairs; anything that torch itself refuses is passed through."""
     if isinstance(params, torch.Tensor):
         return params
+    if isinstance(params, (str, Mapping)) or not isinstance(params, Iterable):
+        remedy = "; of a dict of tensors, pass its items()" if isinstance(params, Mapping) else ""
+        raise TypeError(f"[{where}] params is a module, model.named_parameters(), tensors or a list of groups, got "
+                        f"{type(params).__name__}{remedy}")
     groups = list(params)
     return [{"params": groups}] if groups and _is_pair(groups[0]) else groups
 
 
 def normalized_group(where: str, group: Mapping[str, Any], index: int, ranks: Optional[Ranks] = None) -> Dict[str, Any]:
     """A copy of the group with its parameters as a list, and their names under torch's key."""
-    if not isinstance(group, Mapping) or "params" not in group:
+    if not isinstance(group, Mapping):
         raise ValueError(f"[{where}] a parameter group is a dict with the key 'params', got {type(group).__name__}")
+    if "params" not in group:
+        raise ValueError(f"[{where}] group {index} lacks the key 'params'; it has {sorted(map(str, group)) or 'none'}")
     result = dict(group)
     _check_keys(where, result)
     params = result["params"]
     if isinstance(params, set):
         return result  # torch has an error for it
+    if isinstance(params, torch.nn.Module):
+        raise ValueError(f"[{where}] 'params' of group {index} is a module; pass it as the first argument, or its groups, "
+                         f"normball.torch.named_groups(module)")
+    if not isinstance(params, (torch.Tensor, Iterable)) or isinstance(params, (str, Mapping)):
+        raise ValueError(f"[{where}] 'params' of group {index} are tensors or (name, tensor) pairs, got "
+                         f"{type(params).__name__}")
     params = [params] if isinstance(params, torch.Tensor) else list(params)
     names, older = result.pop("param_names", None), result.pop("names", None)
     names = names or older
@@ -235,6 +247,8 @@ def normalized_group(where: str, group: Mapping[str, Any], index: int, ranks: Op
         names = [own_name for own_name, _ in params]
         params = [tensor for _, tensor in params]
     result["params"] = params
+    if result.get("role") is not None:
+        result.setdefault("norm", "auto")  # the role gives the norm, not the constructor's default
     if names:
         result["param_names"] = list(names) if isinstance(names, (list, tuple)) else names
     if not result.get("kinds"):

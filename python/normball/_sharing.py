@@ -32,9 +32,10 @@ def check_entry(where: str, entry: Entry, execution: Mapping[str, Any]) -> None:
         why = f"it is {parameter.dtype}"
     else:
         why = "it is not contiguous"
+    remedy = ("give its shards that type" if _shards.is_sharded(parameter) else
+              "without process_group every rank steps all of a replicated model")
     raise ValueError(f"[{where}] with process_group '{name}' cannot be stepped: {why}, and ranks share the LMOs of contiguous "
-                     f"float32 and float64 tensors on the CPU alone; without process_group every rank steps all of a replicated "
-                     f"model")
+                     f"float32 and float64 tensors on the CPU alone; {remedy}")
 
 
 class SharedSteps:

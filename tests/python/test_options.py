@@ -537,3 +537,25 @@ def test_an_own_norm_with_the_wrong_sign_is_refused(norm, text, constrained):
     assert not p.any() and "momentum" not in optimizer.state[p]
     p.grad.zero_()
     optimizer.step()  # lmo(0) = 0 has no sign
+
+
+@pytest.mark.parametrize("params, said", [
+    (None, "got NoneType"),
+    ("weights", "got str"),
+    ({"w": torch.zeros(2, 2)}, "items()"),
+    ([{}], "lacks the key 'params'"),
+    ([{"param": []}], "it has ['param']"),
+    ([{"params": None}], "'params' of group 0 .* got NoneType"),
+    ([{"params": nn.Linear(2, 2)}], "named_groups"),
+])
+def test_params_of_another_kind_are_refused_with_the_remedy(params, said):
+    with pytest.raises((TypeError, ValueError), match=r"\[ClippedScion\].*" + said.replace("[", r"\[").replace("()", r"\(\)")):
+        ClippedScion(params, **OPTIONS)
+
+
+def test_the_role_of_a_group_counts_before_the_norm_of_the_constructor():
+    hidden, other = nn.Parameter(torch.ones(3, 3)), nn.Parameter(torch.ones(3, 3))
+    optimizer = ClippedScion([{"params": [hidden], "role": "hidden"}, {"params": [other]}], norm="row", radii={"hidden": 5},
+                             **OPTIONS)
+    rows = optimizer.explain().splitlines()
+    assert any("spectral" in row and " 5 " in row for row in rows) and any(" row " in row for row in rows), rows
