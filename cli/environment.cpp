@@ -73,6 +73,8 @@ void adopt_environment(char** argv, const CommandPrograms& programs) {
     ::execv("/proc/self/exe", argv);
     return;
   }
+  // Debian 13's LibTorch brings UCX, which takes SIGHUP for a debug mode and keeps others from it.
+  ::setenv("UCX_DEBUG_SIGNO", "0", 0);
   std::error_code ignored;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
   const auto other = self.parent_path() / programs.other;

@@ -1,8 +1,10 @@
+import os
 import pathlib
 import sys
 
 import pytest
 
+os.environ.setdefault("USE_LIBUV", "0")  # Debian 13's PyTorch asks for it and was built without
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 try:

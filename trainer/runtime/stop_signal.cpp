@@ -39,8 +39,9 @@ extern "C" void receive(int signal) {
 }
 
 // What the parent process had ignored. Libraries may put handlers of their own in its place while
-// they are loaded (LibTorch 2.6 does so for SIGHUP), hence this runs before their initializers, and
-// asks the system itself: sanitizers, which stand before the library's function, are not ready yet.
+// they are loaded (UCX, in Debian 13's LibTorch, for SIGHUP), hence this runs before their
+// initializers, and asks the system itself: sanitizers, which stand before the library's function,
+// are not ready yet.
 sigset_t ignored_at_start;
 
 void look_before_libraries() {
