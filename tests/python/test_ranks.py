@@ -60,7 +60,7 @@ def test_a_lost_rank_is_named_by_all_others(how, text):
 def test_the_example_under_torchrun():
     """--redirects and --tee: torchrun of 1.13 does not understand its own defaults on Python 3.11."""
     try:
-        torch.distributed.TCPStore("127.0.0.1", on_ranks.free_port(), 1, True)
+        dist.TCPStore("127.0.0.1", on_ranks.free_port(), 1, True)
     except RuntimeError as error:
         if "libuv" in str(error):
             pytest.skip("this torch was built without libuv, and its torchrun asks for it")
