@@ -44,7 +44,10 @@ class GradientSum {
 
   const Team& team_;
   std::vector<models::ModelParameter> parameters_;
-  std::vector<std::shared_ptr<torch::autograd::Node>> hooked_;
+  // A std::shared_ptr, and from LibTorch 2.14 on an intrusive one.
+  using NodePointer =
+      decltype(torch::autograd::impl::grad_accumulator(std::declval<torch::Tensor>()));
+  std::vector<NodePointer> hooked_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // hooks may outlive this
   std::vector<Bucket> buckets_;    // in the order in which they are sent
   std::vector<size_t> bucket_of_;  // of each parameter
