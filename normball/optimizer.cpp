@@ -150,7 +150,8 @@ void Optimizer<T>::refuse() {
   const detail::StepProblem problem = passes().problem();
   report_.nonfinite_layer = problem.layer;
   if (nonfinite_ == NonFinite::Throw) {
-    const std::string reason = problem.text.empty() ? "s or the norm of v overflows" : problem.text;
+    const std::string reason =
+        problem.text.empty() ? "s, the norm of v or the distance overflows" : problem.text;
     throw NonFiniteError(error_message("Optimizer::step", reason), problem.layer);
   }
 }

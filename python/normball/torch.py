@@ -11,7 +11,7 @@ is one s.
 """
 from __future__ import annotations
 
-from typing import Any, List, Union
+from typing import Any, List, Optional, Union
 
 from torch import nn
 
@@ -92,7 +92,10 @@ class Scion(NormBall):
     Options are those of NormBall.
     """
 
-    def __init__(self, params: Params, lr: float, alpha: float, constrained: bool = False, **options: Any) -> None:
+    def __init__(self, params: Params, lr: Optional[float] = None, alpha: Optional[float] = None, constrained: bool = False,
+                 **options: Any) -> None:
         where = type(self).__name__
+        if alpha is None:
+            raise ValueError(f"[{where}] needs alpha, the weight of the newest gradient in the momentum")
         method = "scion" if _options.boolean(where, "constrained", constrained) else "unconstrained_scion"
         super().__init__(params, method, lr, alpha=alpha, **options)
