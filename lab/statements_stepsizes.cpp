@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "lab/bounds.h"
 #include "lab/statement_tools.h"
@@ -173,17 +174,24 @@ std::vector<Row> check_distance_general(const Problem& problem, const Settings& 
   return check_distance(problem, settings, {l0, true}, 1 / l1, 1 / l1);
 }
 
-// (1/n) Σ min{lr s_k, f(x^k) − f*} against Δ/n + K lr²/2, or 4/3 of it for (L0, L1).
-void check_momo(const Adaptive& a, double lr, double f_star, Tightest& tightest) {
+// The mean of t_k s_k, steps that are at most lr, against Δ/n + K lr²/2, or 4/3 of it for (L0, L1).
+template <class Gain>
+void check_capped(const Adaptive& a, double lr, const Gain& gain, Tightest& tightest) {
   const auto at = horizons(a.settings);
   Run run(a.problem, a.method, a.start);
   check_means(
-      run, at,
-      [&](const Run& r) { return std::min(lr * a.quantity(r), r.value_before() - f_star); },
+      run, at, gain,
       [&](int n) {
         return momo_bound({a.delta, lr, 1, n}, a.curvature.k, a.curvature.generalized);
       },
       a.setting, tightest);
+}
+
+void check_momo(const Adaptive& a, double lr, double f_star, Tightest& tightest) {
+  const auto gain = [&](const Run& run) {
+    return std::min(lr * a.quantity(run), run.value_before() - f_star);
+  };
+  check_capped(a, lr, gain, tightest);
 }
 
 std::vector<Row> check_momo_free(const Problem& problem, const Settings& settings,
@@ -229,7 +237,47 @@ std::vector<Row> check_momo_ball(const Problem& problem, const Settings& setting
   return {tightest.row()};
 }
 
-constexpr std::array<Statement, 8> table = {{
+// ρ_k from a sorted copy of the past.
+void check_automatic(const Adaptive& a, double lr, double quantile, Tightest& tightest) {
+  std::vector<double> past;
+  const auto gain = [&](const Run& run) {
+    const double s = a.quantity(run);
+    const auto length = std::min(past.size(), AutoClipped::window);
+    std::vector<double> last(past.end() - static_cast<std::ptrdiff_t>(length), past.end());
+    std::ranges::sort(last);
+    const auto rank = std::ceil(quantile * static_cast<double>(length) - 1e-9);
+    const double rho = last.empty() ? s : last[static_cast<size_t>(rank) - 1];
+    past.push_back(s);
+    return lr * std::min(s, s * s / rho);
+  };
+  check_capped(a, lr, gain, tightest);
+}
+
+std::vector<Row> check_automatic_free(const Problem& problem, const Settings& settings,
+                                      const Curvature& curvature,
+                                      const std::array<double, 3>& lengths) {
+  Tightest tightest;
+  for (const double lr : lengths) {
+    for (const double quantile : {0.5, 0.9}) {
+      const Method method = with_stepsize(AutoClipped{quantile}, settings.stepsize_factor * lr);
+      check_automatic({problem, settings, method, problem.start(), start_delta(problem), curvature,
+                       0, describe({{"lr", lr}, {"quantile", quantile}})},
+                      lr, quantile, tightest);
+    }
+  }
+  return {tightest.row()};
+}
+
+std::vector<Row> check_automatic_smooth(const Problem& problem, const Settings& settings) {
+  return check_automatic_free(problem, settings, {*problem.lipschitz()}, smooth_lengths(problem));
+}
+
+std::vector<Row> check_automatic_general(const Problem& problem, const Settings& settings) {
+  const auto [l0, l1] = *problem.smoothness();
+  return check_automatic_free(problem, settings, {l0, true}, {0.5 / l1, 0.05 / l1, 0.005 / l1});
+}
+
+constexpr std::array<Statement, 10> table = {{
     {"adagrad-smooth", "none: docs/lab.md",
      "AdaGrad: √(mean ‖∇f(x^k)‖*²) ≤ B/(c√n), f L-smooth, any c", Kind::Deterministic,
      has_lipschitz, check_adagrad_smooth},
@@ -255,6 +303,13 @@ constexpr std::array<Statement, 8> table = {{
     {"momo-ball", "none: docs/lab.md",
      "Momo in the ball: mean min{lr gap, f(x^k) − f*} ≤ Δ/n + 2β²L lr², f L-smooth there, lr ≤ 1",
      Kind::Deterministic, has_ball_lipschitz, check_momo_ball},
+    {"auto-clipped-smooth", "none: docs/lab.md",
+     "clipping at a running quantile ρ_k: mean min{s_k, s_k²/ρ_k} ≤ Δ/(lr n) + L lr/2, f L-smooth",
+     Kind::Deterministic, has_lipschitz, check_automatic_smooth},
+    {"auto-clipped", "none: docs/lab.md",
+     "clipping at a running quantile ρ_k: mean min{s_k, s_k²/ρ_k} ≤ (4/3)(Δ/(lr n) + L0 lr/2), f "
+     "(L0,L1)-smooth, lr ≤ 1/(2L1)",
+     Kind::Deterministic, has_smoothness, check_automatic_general},
 }};
 
 }  // namespace

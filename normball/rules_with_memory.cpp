@@ -106,4 +106,39 @@ void Momo::validate() const {
 Momo Momo::parse(TextCall& call) { return {call.take_number("f_star", 0)}; }
 std::string Momo::text() const { return call_text(name, {option("f_star", f_star, 0)}); }
 
+// The smallest of the values that at least this share of them do not exceed; without a copy.
+double AutoClipped::rho(std::span<const double> memory) const {
+  const double seen = std::min(memory[0], static_cast<double>(window));
+  const auto values = memory.subspan(1, static_cast<std::size_t>(seen));
+  double result = 0;
+  for (const double value : values) {
+    const auto below = std::ranges::count_if(values, [&](double each) { return each <= value; });
+    const bool enough = static_cast<double>(below) >= quantile * seen;
+    if (enough && (result == 0 || value < result)) result = value;
+  }
+  return result;
+}
+double AutoClipped::eta(const StepInput& input) const {
+  if (input.pairing <= 0) return 0;
+  const double threshold = rho(input.memory);
+  return threshold > 0 ? std::min(1.0, input.pairing / threshold) : 1;
+}
+// A step with s <= 0 tells nothing of the size of gradients.
+void AutoClipped::remember(const StepInput& input, double, std::span<double> memory) const {
+  if (input.pairing <= 0) return;
+  const auto at = static_cast<std::size_t>(std::fmod(memory[0], static_cast<double>(window)));
+  memory[1 + at] = input.pairing;
+  memory[0] += 1;
+}
+double AutoClipped::max_eta() const { return 1; }
+void AutoClipped::validate() const {
+  if (!(quantile > 0 && quantile <= 1)) {
+    throw_invalid("AutoClipped", "quantile must be in (0, 1], got ", quantile);
+  }
+}
+AutoClipped AutoClipped::parse(TextCall& call) { return {call.take_number("quantile", 0.5)}; }
+std::string AutoClipped::text() const {
+  return call_text(name, {option("quantile", quantile, 0.5)});
+}
+
 }  // namespace normball

@@ -71,4 +71,23 @@ struct Momo {
   std::string text() const;
 };
 
+// eta = min(1, s / rho_k), rho_k the quantile of the s of the last `window` steps before this one:
+// clipping with a threshold that follows the run. The first step is lr long, and none is longer.
+struct AutoClipped {
+  double quantile = 0.5;
+  friend bool operator==(const AutoClipped&, const AutoClipped&) = default;
+
+  static constexpr std::string_view name = "auto_clipped";
+  static constexpr bool clips = true;
+  static constexpr std::size_t window = 100;
+  static constexpr std::size_t memory_size = 1 + window;  // how many were seen, and the last ones
+  double rho(std::span<const double> memory) const;       // 0 before the first step
+  double eta(const StepInput& input) const;
+  void remember(const StepInput& input, double eta, std::span<double> memory) const;
+  double max_eta() const;
+  void validate() const;
+  static AutoClipped parse(TextCall& call);
+  std::string text() const;
+};
+
 }  // namespace normball

@@ -162,11 +162,12 @@ double rho(const StepRule& rule) {
 void set_rho(StepRule& rule, double rho) {
   std::visit(
       [&]<class Rule>(Rule& own) {
-        if constexpr (clips<Rule>) {
+        if constexpr (requires { own.rho = rho; } && clips<Rule>) {
           own.rho = rho;
         } else {
-          throw_invalid("set_rho", "the rule '", rule, "' does not clip; the clipping ones are ",
-                        "'clipped' and 'short_step'");
+          throw_invalid("set_rho", "the rule '", rule, "' does not clip",
+                        clips<Rule> ? " at a rho of yours" : "",
+                        "; the clipping ones are 'clipped' and 'short_step'");
         }
       },
       rule);

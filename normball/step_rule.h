@@ -109,7 +109,7 @@ struct Adaptive {
 
 // A rule that is named here is known to the whole library. See docs/extending.md.
 using StepRule = std::variant<Normalized, Steepest, Clipped, ShortStep, OpenLoop, Adaptive, AdaGrad,
-                              DistanceAware, Momo>;
+                              DistanceAware, Momo, AutoClipped>;
 
 // Never negative: where s < 0 (a start outside the ball, an inexact LMO) a rule that depends on s
 // gives 0. NaN where s or ‖v‖ is NaN: no rule makes a step of it. Throws where a rule with a memory
@@ -140,7 +140,8 @@ void require_loss(std::string_view where, const StepRule& rule, std::optional<do
 void validate(const StepRule& rule);
 
 // "normalized", "steepest", "clipped(rho=600)", "short_step(rho=1, diameter, beta=2)", "open_loop",
-// "adaptive(l0=1, l1=2)", "adagrad", "distance_aware(first=1e-05)", "momo(f_star=0.5)".
+// "adaptive(l0=1, l1=2)", "adagrad", "distance_aware(first=1e-05)", "momo(f_star=0.5)",
+// "auto_clipped(quantile=0.9)".
 StepRule parse_step_rule(std::string_view text);
 std::string to_string(const StepRule& rule);
 std::ostream& operator<<(std::ostream& out, const StepRule& rule);

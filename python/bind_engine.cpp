@@ -34,7 +34,8 @@ class Engine {
                    peers.is_none() ? nullptr : std::make_shared<PythonPeers<T>>(peers)) {}
 
   // Of these layers: s, ‖v‖ where the rule needs it, the slope, ‖x − x_0‖ where the rule needs it.
-  std::tuple<double, double, double, double> prepare(double lr, const std::vector<Tensors>& tensors) {
+  std::tuple<double, double, double, double> prepare(double lr,
+                                                     const std::vector<Tensors>& tensors) {
     if (tensors.size() != routes_.size()) {
       throw std::invalid_argument("[Engine] got " + std::to_string(tensors.size()) +
                                   " parameters for " + std::to_string(routes_.size()));

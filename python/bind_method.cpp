@@ -53,8 +53,8 @@ SharedStep join_parts_of(const Method& method, const std::vector<double>& pairin
                         .alpha = method.alpha.at(step),
                         .loss = loss.value_or(no_loss),
                         .memory = memory};
-  static_cast<JointStep&>(result) = join_parts(
-      method, {pairings, direction_norms, slopes, distances}, whole, result.shares);
+  static_cast<JointStep&>(result) =
+      join_parts(method, {pairings, direction_norms, slopes, distances}, whole, result.shares);
   result.memory = memory;
   remember(method.rule, result.input, result.eta, result.memory);
   result.input.memory = {};  // of this function

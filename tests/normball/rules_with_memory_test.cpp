@@ -9,9 +9,10 @@ namespace {
 using Net = Model<double>;
 
 const std::vector<StepRule>& rules() {
-  static const std::vector<StepRule> all = {AdaGrad{}, AdaGrad{.b0 = 3}, DistanceAware{},
-                                            DistanceAware{.first = 0.01, .most = 0.5},
-                                            Momo{.f_star = 0.1}};
+  static const std::vector<StepRule> all = {
+      AdaGrad{},           AdaGrad{.b0 = 3},
+      DistanceAware{},     DistanceAware{.first = 0.01, .most = 0.5},
+      Momo{.f_star = 0.1}, AutoClipped{}};
   return all;
 }
 
@@ -64,7 +65,8 @@ TEST(AdaGrad, DividesByTheRootOfTheSumOfSquares) {
 
 // The scale of the loss is none of the user's business where b0 = 0; 2^k is exact.
 TEST(RulesWithMemory, DoNotSeeTheScaleOfTheLoss) {
-  for (const StepRule& rule : {StepRule(AdaGrad{}), StepRule(DistanceAware{}), StepRule(Momo{})}) {
+  for (const StepRule& rule : {StepRule(AdaGrad{}), StepRule(DistanceAware{}), StepRule(Momo{}),
+                               StepRule(AutoClipped{})}) {
     Net a(every_norm(), 5), b = a;
     Random random(3);
     Optimizer<double> first(with(rule), a.layers), second(with(rule), b.layers);
@@ -170,6 +172,32 @@ TEST(Momo, IsClippingOnAQuadraticOfOneDirection) {
       first.step(a.parameters());
       second.step(b.parameters(), f);
       EXPECT_LT(max_difference(a.weights[0], b.weights[0]), 1e-12 * scale) << k;
+    }
+  }
+}
+
+// The threshold against a sorted copy, over several windows.
+TEST(AutoClipped, ClipsAtTheQuantileOfTheLastSteps) {
+  for (const double quantile : {0.5, 0.9, 1.0, 0.01}) {
+    const AutoClipped rule{quantile};
+    std::vector<double> memory(AutoClipped::memory_size), past;
+    Random random(3);
+    for (int k = 0; k < 350; ++k) {
+      const double s = std::exp(random.normal() - 0.01 * k);
+      double expected = 1;
+      if (!past.empty()) {
+        std::vector<double> last(past.end() - std::min<std::ptrdiff_t>(100, std::ssize(past)),
+                                 past.end());
+        std::ranges::sort(last);
+        const auto rank = std::ceil(quantile * static_cast<double>(last.size()) - 1e-9);
+        expected = std::min(1.0, s / last[static_cast<size_t>(rank) - 1]);
+      }
+      const StepInput input{.pairing = s, .memory = memory};
+      const double found = eta(rule, input);
+      EXPECT_EQ(found, expected) << k << ", quantile " << quantile;
+      EXPECT_EQ(is_clipped(rule, found), expected == 1);
+      remember(rule, input, found, memory);
+      past.push_back(s);
     }
   }
 }
@@ -298,7 +326,7 @@ TEST(RulesWithMemory, AnotherKindOfRuleStartsAfresh) {
 }
 
 TEST(RulesWithMemory, NoStepWhereThePairingIsNotPositive) {
-  const std::vector<double> memory = {1, 1};
+  const std::vector<double> memory(200, 1);
   for (const StepRule& rule : rules()) {
     for (const double s : {0.0, -3.0}) {
       const std::span own = std::span(memory).first(memory_size(rule));
@@ -314,7 +342,8 @@ TEST(RulesWithMemory, NoStepWhereThePairingIsNotPositive) {
 TEST(RulesWithMemory, PrintAndParse) {
   for (const auto* text :
        {"adagrad", "adagrad(b0=2)", "distance_aware", "distance_aware(first=0.001)",
-        "distance_aware(first=0.01, most=1)", "momo", "momo(f_star=-1.5)"}) {
+        "distance_aware(first=0.01, most=1)", "momo", "momo(f_star=-1.5)", "auto_clipped",
+        "auto_clipped(quantile=0.9)"}) {
     EXPECT_EQ(to_string(parse_step_rule(text)), text);
     EXPECT_EQ(parse_step_rule(to_string(parse_step_rule(text))), parse_step_rule(text));
   }
@@ -364,6 +393,11 @@ TEST(RulesWithMemoryErrors, SayWhatIsMissing) {
                  {"[DistanceAware]", "first", "positive"});
   expect_invalid([] { validate(StepRule(DistanceAware{.first = 1, .most = 0.5})); },
                  {"[DistanceAware]", "most", "0.5"});
+  for (const double bad : {0.0, 1.5, std::nan("")}) {
+    expect_invalid([&] { validate(StepRule(AutoClipped{bad})); }, {"[AutoClipped]", "quantile"});
+  }
+  StepRule automatic = AutoClipped{};
+  expect_invalid([&] { set_rho(automatic, 3); }, {"[set_rho]", "auto_clipped", "'clipped'"});
   expect_invalid([] { validate(StepRule(Momo{HUGE_VAL})); }, {"[Momo]", "f_star", "inf"});
 }
 
