@@ -71,8 +71,8 @@ TEST(Statements, RatesAreAQuarterOrSteeper) {
 // The checks can fail: four times the largest stepsize that the theorem allows.
 TEST(Statements, StepsAboveTheConditionAreCaught) {
   const Settings broken{.quick = true, .stepsize_factor = 4};
-  for (const auto statement :
-       {"descent", "ggnc", "s3cg-descent", "adagrad-smooth", "momo-smooth", "momo-ball"}) {
+  for (const auto statement : {"descent", "ggnc", "s3cg-descent", "adagrad-smooth", "momo-smooth",
+                               "momo-ball", "auto-clipped-smooth"}) {
     const auto rows = check({.statements = {statement}, .problems = {"quadratic"}}, broken);
     size_t failed = 0;
     for (const auto& row : rows) failed += !row.pass;

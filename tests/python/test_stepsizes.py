@@ -6,7 +6,7 @@ import pickle
 import pytest
 import torch
 from models import MIXED_NORMS, MIXED_RADII, Batches, backward, mixed, mixed_groups
-from normball.torch import NonFiniteError, NormBall, Scion
+from normball.torch import ClippedScion, NonFiniteError, NormBall, Scion
 from reference import Reference, size
 
 CASES = {
@@ -17,6 +17,7 @@ CASES = {
     "distance-ball": dict(method="scion", stepsize="distance_aware(first=0.001, most=0.05)"),
     "momo": dict(method="unconstrained_scion", lr=0.02, stepsize="momo(f_star=1.2)"),
     "momo-ball": dict(method="scion", lr=0.02, stepsize="momo(f_star=1.2)"),
+    "auto": dict(method="unconstrained_scion", lr=0.02, stepsize="auto_clipped(quantile=0.8)"),
 }
 ALPHA = 0.3
 
@@ -41,6 +42,10 @@ class Adaptive(Reference):
         self.pairings.append(s)
         if self.name == "adagrad":
             return s / math.sqrt(self.options.get("b0", 0) ** 2 + sum(each ** 2 for each in self.pairings)), 1.0
+        if self.name == "auto_clipped":
+            past = sorted(self.pairings[:-1][-100:])
+            rho = past[math.ceil(self.options["quantile"] * len(past) - 1e-9) - 1] if past else s
+            return min(1.0, s / rho), 1.0
         if self.name == "distance_aware":
             travelled = max(size(n, p - q) / r for n, p, q, r in zip(self.norms, self.parameters, self.start, self.radii))
             self.lengths.append(min(self.options.get("most", math.inf), max([self.options["first"], travelled, *self.lengths])))
@@ -125,6 +130,22 @@ def test_a_closure_gives_the_loss():
                 optimizer.step(loss=backward(model, batches(k)).item())
         runs.append(list(model.parameters()))
     assert all(torch.equal(a, b) for a, b in zip(*runs))
+
+
+def test_rho_auto_is_the_stepsize():
+    batches, runs = Batches(), []
+    for make in (lambda m: ClippedScion(mixed_groups(m), 0.02, 0.3, "auto"),
+                 lambda m: NormBall(mixed_groups(m), "unconstrained_scion", 0.02, alpha=0.3, stepsize="auto_clipped")):
+        model = mixed()
+        optimizer = make(model)
+        for k in range(8):
+            backward(model, batches(k))
+            optimizer.step()
+        runs.append(list(model.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(*runs))
+    for bad in (dict(rho="automatic"), dict(rho="auto", short_step="norm"), dict(rho="auto", stepsize="momo")):
+        with pytest.raises(ValueError, match="'auto'"):
+            ClippedScion(mixed_groups(mixed()), 0.02, 0.3, **bad)
 
 
 def test_no_lr_is_needed_for_distances_alone():
