@@ -7,6 +7,7 @@
 
 #include "lab/bounds.h"
 #include "lab/statement_tools.h"
+#include "normball/base/error.h"
 
 namespace normball::lab {
 namespace {
@@ -63,7 +64,11 @@ void check_sums(const Adaptive& a, double b0, const Weight& weight, Tightest& ti
   Sums sums;
   size_t next = 0;
   for (int n = 1; n <= at.back(); ++n) {
-    take_step(run, a.settings);
+    try {
+      take_step(run, a.settings);
+    } catch (const NonFiniteError&) {  // of a rule that was broken
+      return tightest.offer(a.setting + " diverged", 1, std::numeric_limits<double>::infinity());
+    }
     sums.add(weight(run), std::max(0.0, a.quantity(run)));
     if (n != at[next]) continue;
     tightest.offer(a.setting + " n=" + std::to_string(n), sums.bound(a.delta, a.curvature, b0),
@@ -187,6 +192,9 @@ void check_capped(const Adaptive& a, double lr, const Gain& gain, Tightest& tigh
       a.setting, tightest);
 }
 
+// Any lower bound will do, but rounding must not take the loss below it.
+double below(double infimum) { return infimum - 1e-9 * (1 + std::abs(infimum)); }
+
 void check_momo(const Adaptive& a, double lr, double f_star, Tightest& tightest) {
   const auto gain = [&](const Run& run) {
     return std::min(lr * a.quantity(run), run.value_before() - f_star);
@@ -197,7 +205,7 @@ void check_momo(const Adaptive& a, double lr, double f_star, Tightest& tightest)
 std::vector<Row> check_momo_free(const Problem& problem, const Settings& settings,
                                  const Curvature& curvature, const std::array<double, 3>& lengths) {
   Tightest tightest;
-  const double f_star = problem.infimum();
+  const double f_star = below(problem.infimum());
   for (const double lr : lengths) {
     const Method method = with_stepsize(Momo{f_star}, settings.stepsize_factor * lr);
     check_momo({problem, settings, method, problem.start(), start_delta(problem), curvature, 0,
@@ -220,7 +228,7 @@ std::vector<Row> check_momo_ball(const Problem& problem, const Settings& setting
   const Space& space = problem.space();
   const double beta = ball_radius(space), l = *problem.lipschitz_on_ball(beta);
   const Point start = on_sphere(space, beta);
-  const double f_star = constrained_infimum(problem, beta);
+  const double f_star = below(constrained_infimum(problem, beta));
   Tightest tightest;
   for (const double lr : {1.0, 0.1, 0.01}) {
     const double used = std::min(1.0, settings.stepsize_factor * lr);

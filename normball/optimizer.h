@@ -59,6 +59,11 @@ class Optimizer {
   // The rule's answer to a pairing, e.g. summed over machines. Not for rules with a memory.
   double eta(double pairing) const;
   const StepReport& apply(double eta);
+  // After prepare(), with Execution::undoable: out[l] ← v_l times the layer's lr factor, 0 for a
+  // layer that takes no part. apply(η) moves the weights by −γη times it.
+  void direction(std::span<const MatrixView<T>> out);
+  bool prepared() const { return prepared_; }           // neither applied nor abandoned
+  const StepReport& report() const { return report_; }  // of the last step or prepare()
   // Throws what apply(eta) would, and changes nothing: for drivers of several optimizers.
   void require_step(double eta) const;
   // Forgets the prepared directions; the averages keep the gradients, unless Execution::undoable.

@@ -58,6 +58,27 @@ double Optimizer<T>::eta(double pairing) const {
 }
 
 template <class T>
+void Optimizer<T>::direction(std::span<const MatrixView<T>> out) {
+  constexpr auto where = "Optimizer::direction";
+  if (!prepared_) throw std::logic_error(error_message(where, "call prepare() first"));
+  if (!undoable_) {
+    throw std::logic_error(error_message(where,
+                                         "construct the optimizer with Execution::undoable, ",
+                                         "or averages have changed already"));
+  }
+  if (out.size() != layers_.size()) {
+    throw_invalid(where, "got ", out.size(), " matrices for ", layers_.size(), " layers");
+  }
+  for (size_t l = 0; l < out.size(); ++l) {
+    if (out[l].rows != layers_[l].shape.rows || out[l].cols != layers_[l].shape.cols) {
+      throw_invalid(where, "the matrix of '", layers_[l].name, "' is ", out[l].rows, "x",
+                    out[l].cols, ", the layer ", layers_[l].shape.rows, "x", layers_[l].shape.cols);
+    }
+  }
+  passes().write_directions(out);
+}
+
+template <class T>
 StepInput Optimizer<T>::rule_input() const {
   return {.pairing = report_.pairing,
           .direction_norm = report_.direction_norm,
@@ -218,6 +239,7 @@ double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>> parameters) 
   template void Optimizer<T>::Delete::operator()(detail::Passes<T>*) const;                   \
   template detail::Passes<T>& Optimizer<T>::passes() const;                                   \
   template double Optimizer<T>::eta(double) const;                                            \
+  template void Optimizer<T>::direction(std::span<const MatrixView<T>>);                      \
   template StepInput Optimizer<T>::rule_input() const;                                        \
   template double Optimizer<T>::rule_eta() const;                                             \
   template void Optimizer<T>::abandon();                                                      \

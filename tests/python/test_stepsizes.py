@@ -15,8 +15,8 @@ CASES = {
     "adagrad-ball": dict(method="scion", lr=0.05, stepsize="adagrad"),
     "distance": dict(method="unconstrained_scion", stepsize="distance_aware(first=0.001)"),
     "distance-ball": dict(method="scion", stepsize="distance_aware(first=0.001, most=0.05)"),
-    "momo": dict(method="unconstrained_scion", lr=0.02, stepsize="momo(f_star=1.2)"),
-    "momo-ball": dict(method="scion", lr=0.02, stepsize="momo(f_star=1.2)"),
+    "momo": dict(method="unconstrained_scion", lr=0.06, stepsize="momo(f_star=0.5)"),
+    "momo-ball": dict(method="scion", lr=0.06, stepsize="momo(f_star=0.5)"),
     "auto": dict(method="unconstrained_scion", lr=0.02, stepsize="auto_clipped(quantile=0.8)"),
 }
 ALPHA = 0.3
@@ -37,27 +37,32 @@ class Adaptive(Reference):
         return super().step(gradients)
 
     def eta(self, s, v):
-        if self.constrained and len(self.pairings) > self.k:  # asked again for its sensitivity
-            del self.pairings[self.k:], self.lengths[self.k:], self.models[self.k:]
-        self.pairings.append(s)
+        first = len(self.pairings) == self.k  # else it is asked again for its sensitivity
+        seen = self.pairings[:self.k], self.lengths[:self.k], self.models[:self.k]
+        result = self.length(s, *seen)
+        if first:
+            self.pairings, self.lengths, self.models = seen
+        return result, 1.0
+
+    def length(self, s, pairings, lengths, models):
+        """eta, from all that was seen, to which this step is added."""
+        pairings.append(s)
         if self.name == "adagrad":
-            return s / math.sqrt(self.options.get("b0", 0) ** 2 + sum(each ** 2 for each in self.pairings)), 1.0
+            return s / math.sqrt(self.options.get("b0", 0) ** 2 + sum(each ** 2 for each in pairings))
         if self.name == "auto_clipped":
-            past = sorted(self.pairings[:-1][-100:])
-            rho = past[math.ceil(self.options["quantile"] * len(past) - 1e-9) - 1] if past else s
-            return min(1.0, s / rho), 1.0
+            past = sorted(pairings[:-1][-100:])
+            return min(1.0, s / past[math.ceil(self.options["quantile"] * len(past) - 1e-9) - 1]) if past else 1.0
         if self.name == "distance_aware":
             travelled = max(size(n, p - q) / r for n, p, q, r in zip(self.norms, self.parameters, self.start, self.radii))
-            self.lengths.append(min(self.options.get("most", math.inf), max([self.options["first"], travelled, *self.lengths])))
-            squares = sum((c * each) ** 2 for c, each in zip(self.lengths, self.pairings))
-            return self.lengths[-1] ** 2 * s / math.sqrt(squares), 1.0
-        self.models.append((self.loss, self.gradients, [p.clone() for p in self.parameters]))
+            lengths.append(min(self.options.get("most", math.inf), max([self.options["first"], travelled, *lengths])))
+            return lengths[-1] ** 2 * s / math.sqrt(sum((c * each) ** 2 for c, each in zip(lengths, pairings)))
+        models.append((self.loss, self.gradients, [p.clone() for p in self.parameters]))
         value = weight = 0.0
-        for age, (loss, gradients, points) in enumerate(reversed(self.models)):
+        for age, (loss, gradients, points) in enumerate(reversed(models)):
             own = self.alpha * (1 - self.alpha) ** age
             value += own * (loss + sum((g * (p - q)).sum().item() for g, p, q in zip(gradients, self.parameters, points)))
             weight += own
-        return min(1.0, max(0.0, value - weight * self.options["f_star"]) / (self.lr * s)), 1.0
+        return min(1.0, max(0.0, value - weight * self.options["f_star"]) / (self.lr * s))
 
 
 def optimizer_of(case, model, way):
@@ -167,7 +172,7 @@ def test_what_a_stepsize_refuses_changes_nothing():
     saved = pickle.dumps(optimizer.state_dict())
     backward(model, batches(1))
     for call, error, text in ((dict(), ValueError, r"needs the loss.*step\(loss=loss\)"),
-                              (dict(loss=1.0), ValueError, "below f_star = 1.2"),
+                              (dict(loss=0.25), ValueError, "below f_star = 0.5"),
                               (dict(loss=math.nan), NonFiniteError, "loss is nan"),
                               (dict(loss=torch.ones(2)), ValueError, "one number"),
                               (dict(closure=lambda: 2.0, loss=2.0), ValueError, "closure"),

@@ -188,6 +188,20 @@ double LayerStep<T>::direction_norm(Workspace& workspace) {
 }
 
 template <class T>
+void LayerStep<T>::write_direction(MatrixView<T> out, Workspace& workspace) {
+  if (shape_.size() == 0) return;
+  for_each_run(out, [&](Index at, Index n) { std::fill_n(out.data + at, n, T(0)); });
+  if (!takes_part()) return;
+  const Workspace::Frame frame(workspace);
+  const double factor = parameter_.lr_factor;
+  if (constrained_) copy<T>(parameter_.weight, out);
+  const auto d =
+      buffers_.stored() ? buffers_.average() : buffers_.next_average(0, shape_.rows, workspace);
+  rules_.in<T>().add(d, direction(nullptr, 0), constrained_ ? factor : 0, factor * unit(), out,
+                     workspace);
+}
+
+template <class T>
 void LayerStep<T>::make_start() {
   start_.resize(static_cast<size_t>(shape_.size()));
 }

@@ -59,7 +59,8 @@ class LayerStep {
 
   double weight_norm(ConstMatrixView<T> weight, Workspace& workspace) const;  // ‖W‖ / r
   double direction_norm(Workspace& workspace);                                // ‖v‖ / r
-  void make_start();                                                          // memory for x_0
+  void write_direction(MatrixView<T> out, Workspace& workspace);  // v times the lr factor
+  void make_start();                                              // memory for x_0
   void take_start(ConstMatrixView<T> weight);
   MatrixView<T> start();                  // that memory, or empty
   double distance(Workspace& workspace);  // ‖W − W_0‖ / r

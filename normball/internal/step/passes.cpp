@@ -153,6 +153,14 @@ void Passes<T>::measure_distance() {
 }
 
 template <class T>
+void Passes<T>::write_directions(std::span<const MatrixView<T>> out) {
+  parallel_for(static_cast<Index>(layers_.size()), work_.threads, [&](Index i, int thread) {
+    const auto l = static_cast<size_t>(i);
+    layers_[l].write_direction(out[l], workspaces_[static_cast<size_t>(thread)]);
+  });
+}
+
+template <class T>
 double Passes<T>::slope() const {
   double sum = 0;
   for (size_t l = 0; l < layers_.size(); ++l) {

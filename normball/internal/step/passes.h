@@ -48,6 +48,7 @@ class Passes {
   using Find = void (*)(LayerStep<T>& layer, const Share& share);
   void find_directions(Find body);
 
+  void write_directions(std::span<const MatrixView<T>> out);
   double distance() const { return distance_; }  // ‖x − x_0‖, where the rule needs it, else 0
   double slope() const;                          // of the layers' pairings: see StepInput
   // Memory for x_0, where the rule needs it and it is not the caller's.
