@@ -48,7 +48,7 @@ Backtracking parse_backtracking(std::string_view text) {
 std::string to_string(const Backtracking& search) {
   constexpr Backtracking usual;
   const auto option = [](const char* key, double value, double standard) {
-    return value == standard ? "" : key + ("=" + number_text(value));
+    return value == standard ? "" : std::string(key) + "=" + number_text(value);
   };
   return call_text("backtracking", {option("decrease", search.decrease, usual.decrease),
                                     option("shrink", search.shrink, usual.shrink),
