@@ -8,6 +8,7 @@
 #include "lab/bounds.h"
 #include "lab/statement_tools.h"
 #include "normball/base/error.h"
+#include "normball/line_search.h"
 
 namespace normball::lab {
 namespace {
@@ -285,7 +286,57 @@ std::vector<Row> check_automatic_general(const Problem& problem, const Settings&
   return check_automatic_free(problem, settings, {l0, true}, {0.5 / l1, 0.05 / l1, 0.005 / l1});
 }
 
-constexpr std::array<Statement, 10> table = {{
+// GGNC from a γ that is far off, with a line search. Told to forget, it believes that every trial
+// descends.
+void check_search(const Problem& problem, const Settings& settings, double gamma, double rho,
+                  double bounded, Tightest& tightest) {
+  const Space& space = problem.space();
+  const Backtracking how{.evaluations = 60};
+  Point x = problem.start(), g(space.size());
+  Optimizer<double> optimizer(ggnc(gamma * rho, rho), space.layers(),
+                              {.threads = 1, .undoable = true});
+  LineSearch<double> search(optimizer, how);
+  const auto weights = space.views(x), gradients = space.views(g);
+  std::vector<Parameter<double>> parameters;
+  for (size_t l = 0; l < weights.size(); ++l) parameters.push_back({weights[l], gradients[l]});
+  const double delta = start_delta(problem), least = std::min(gamma, how.shrink * bounded);
+  const std::string setting = describe({{"γ", gamma}, {"ρ", rho}});
+  const auto at = horizons(settings);
+  double sum = 0;
+  size_t next = 0;
+  bool compared = false;
+  const auto evaluate = [&] {
+    const bool believe = settings.forget && compared;
+    compared = true;
+    return believe ? -std::numeric_limits<double>::infinity() : problem.value(x);
+  };
+  for (int n = 1; n <= at.back(); ++n) {
+    problem.gradient(x, g);
+    sum += space.dual_norm(g);
+    const double f = problem.value(x);
+    if (!std::isfinite(sum + f)) return tightest.offer(setting + " diverged", 1, sum);
+    search.step(parameters, f, evaluate);
+    if (n != at[next]) continue;
+    tightest.offer(setting + " n=" + std::to_string(n), ggnc_bound({delta, least, rho, n}),
+                   sum / n);
+    ++next;
+  }
+  tightest.add_steps(at.back());
+}
+
+std::vector<Row> check_line_search(const Problem& problem, const Settings& settings) {
+  const auto [l0, l1] = *problem.smoothness();
+  Tightest tightest;
+  for (const double share : {1.0, 0.1}) {
+    const double rho = share * l0 / l1, bounded = 1 / (l0 + rho * l1);
+    for (const double off : {1000.0, 0.01}) {
+      check_search(problem, settings, off * bounded, rho, bounded, tightest);
+    }
+  }
+  return {tightest.row()};
+}
+
+constexpr std::array<Statement, 11> table = {{
     {"adagrad-smooth", "none: docs/lab.md",
      "AdaGrad: √(mean ‖∇f(x^k)‖*²) ≤ B/(c√n), f L-smooth, any c", Kind::Deterministic,
      has_lipschitz, check_adagrad_smooth},
@@ -318,6 +369,10 @@ constexpr std::array<Statement, 10> table = {{
      "clipping at a running quantile ρ_k: mean min{s_k, s_k²/ρ_k} ≤ (4/3)(Δ/(lr n) + L0 lr/2), f "
      "(L0,L1)-smooth, lr ≤ 1/(2L1)",
      Kind::Deterministic, has_smoothness, check_automatic_general},
+    {"line-search", "none: docs/lab.md",
+     "GGNC with a line search from any γ: mean ‖∇f(x^k)‖* ≤ √(2Δ/(gn)) + 2Δ/(gρn) with g = min{γ, "
+     "1/(2(L0+ρL1))}",
+     Kind::Deterministic, has_smoothness, check_line_search},
 }};
 
 }  // namespace

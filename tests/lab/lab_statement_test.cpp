@@ -91,10 +91,12 @@ TEST(Statements, StepsBelowTheRuleAreCaught) {
   }
 }
 
-// AdaGrad and the distance-aware steps without their memory are steps of one length.
+// AdaGrad and the distance-aware steps without their memory are steps of one length, and a search
+// that believes every trial is none.
 TEST(Statements, RulesThatForgetAreCaught) {
   const Settings broken{.forget = true};
-  for (const auto statement : {"adagrad-smooth", "adagrad-ball", "distance-smooth"}) {
+  for (const auto statement :
+       {"adagrad-smooth", "adagrad-ball", "distance-smooth", "line-search"}) {
     const auto rows = check({.statements = {statement}, .problems = {"quadratic"}}, broken);
     size_t failed = 0;
     for (const auto& row : rows) failed += !row.pass;
