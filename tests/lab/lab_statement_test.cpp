@@ -79,6 +79,15 @@ TEST(Statements, StepsAboveTheConditionAreCaught) {
   }
 }
 
+TEST(Statements, StepsBeyondTheLocalSmoothnessAreCaught) {
+  const Settings broken{.quick = true, .stepsize_factor = 30};
+  for (const auto statement : {"adagrad", "distance"}) {
+    for (const auto& row : check({.statements = {statement}, .problems = {"cosh"}}, broken)) {
+      EXPECT_FALSE(row.pass) << statement << ", " << row.norm;
+    }
+  }
+}
+
 // What a step may take off is a bound from below as well: shorter steps do less than was promised.
 TEST(Statements, StepsBelowTheRuleAreCaught) {
   const Settings broken{.quick = true, .stepsize_factor = 0.01};
