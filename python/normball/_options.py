@@ -16,8 +16,7 @@ SHARED = ("method", "alpha", "rho", "beta", "l0", "l1", "short_step", "stepsize"
           "radii", "solver", "step", "stepsize_memory")
 # Of these, what a schedule may change without new routes and buffers.
 NUMBERS = ("alpha", "rho", "l0", "l1", "short_step", "stepsize")
-# What steps change, not the user.
-COUNTED = ("step", "stepsize_memory")
+COUNTED = ("step", "stepsize_memory")  # by steps, not by the user
 OWN = ("lr", "first_lr", "norm", "role", "radius", "split", "batch")
 # One for each parameter, where the user or a module gave them.
 DESCRIBING = ("param_names", "kinds")
@@ -69,10 +68,7 @@ def name(where: str, what: str, value: Any) -> str:
 def make_method(where: str, options: Mapping[str, Any]) -> _core.Method:
     """The method of these shared options, with the core's checks; options that it would ignore are refused too."""
     given = {key: None if options[key] is None else number(where, key, options[key]) for key in _METHOD_OPTIONS}
-    if options["short_step"] is not None:
-        given["short_step"] = name(where, "short_step", options["short_step"])
-    if options["stepsize"] is not None:
-        given["stepsize"] = name(where, "stepsize", options["stepsize"])
+    given.update({key: name(where, key, options[key]) for key in ("short_step", "stepsize") if options[key] is not None})
     if not isinstance(options["solver"], str):
         raise ValueError(f"[{where}] solver is a name such as 'exact' or 'muon', got {options['solver']!r}; leave it out "
                          f"for the exact one")
