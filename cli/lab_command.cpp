@@ -155,6 +155,8 @@ void add_run_options(CLI::App& command, const std::shared_ptr<Options>& options)
                   "fail")
       ->check(number_in({.low = 1e-6, .high = 1e6}))
       ->capture_default_str();
+  command.add_flag("--forget", options->settings.forget,
+                   "Take the memory of rules that have one away before every step: they may fail");
 }
 
 }  // namespace

@@ -38,6 +38,17 @@ double short_step_printed_bound(const Horizon& h, double beta) {
   return 2 * beta * std::sqrt(per_step(h)) + 2 * per_step(h) / h.rho;
 }
 
+double adaptive_bound(double delta, double scale, double b0, double start, bool generalized) {
+  const double factor = generalized ? 2 : 1;
+  const double enough = factor * scale;  // from here on every step descends
+  const double lost = start >= enough ? b0 : 2 * enough * (1 + std::log(enough / start));
+  return 2 * factor * delta + lost;
+}
+
+double momo_bound(const Horizon& h, double k, bool generalized) {
+  return (generalized ? 4.0 / 3 : 1) * (h.delta / h.n + k * h.gamma * h.gamma / 2);
+}
+
 double MomentumError::at(int k) const { return std::pow(1 - alpha / 2, k) * initial + printed(); }
 
 double MomentumError::printed() const { return 2 * source / alpha; }

@@ -23,6 +23,14 @@ double ggnc_printed_bound(const Horizon& h);          // √(Δ/(γn)) + 2Δ/(γ
 double short_step_bound(const Horizon& h, double beta);          // 2β√(2Δ/(γn)) + 2Δ/(γρn)
 double short_step_printed_bound(const Horizon& h, double beta);  // 2β√(Δ/(γn)) + 2Δ/(γρn)
 
+// √(b0² + Σ (c_k s_k)²) of AdaGrad and the distance-aware steps, with `start` its value after the
+// first step and `scale` = K max c_k²:
+//   2Δ + b0 where start >= scale, else 2Δ + 2 scale (1 + ln(scale / start));
+// where f is only (L0, L1)-smooth: 4Δ + b0, or 4Δ + 4 scale (1 + ln(2 scale / start)).
+double adaptive_bound(double delta, double scale, double b0, double start, bool generalized);
+// Mean over k <= n of min{lr s_k, f(x^k) − f*}, γ = lr: Δ/n + K lr²/2; 4/3 of it for (L0, L1).
+double momo_bound(const Horizon& h, double k, bool generalized);
+
 // E‖λ^k‖₂² from the recursion u_k <= (1 − α/2) u_{k−1} + b, u_0 = ‖∇f(x¹)‖₂²:
 // (1 − α/2)^k u_0 + 2b/α. The paper starts from u_0 = 0.
 struct MomentumError {

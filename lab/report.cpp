@@ -51,7 +51,8 @@ std::string to_json(const std::vector<Row>& rows, const Summary& summary,
   json out;
   out["settings"] = {{"quick", settings.quick},
                      {"seeds", settings.seeds},
-                     {"stepsize_factor", settings.stepsize_factor}};
+                     {"stepsize_factor", settings.stepsize_factor},
+                     {"forget", settings.forget}};
   out["summary"] = {{"rows", summary.rows},
                     {"violated", summary.failed},
                     {"printed_forms_refuted", summary.refuted},

@@ -31,7 +31,14 @@ void Run::step() {
   estimate_ = gradient_;
   if (oracle_ != nullptr) oracle_->perturb(x_, random_, estimate_);
   before_ = x_;
-  report_ = &optimizer_.step(parameters_);
+  const bool asks = needs_loss(optimizer_.method().rule);
+  report_ = &optimizer_.step(parameters_, asks ? std::optional(problem_.value(x_)) : std::nullopt);
+}
+
+void Run::forget() {
+  const StepRule rule = optimizer_.method().rule;
+  optimizer_.set_rule(Normalized{});
+  optimizer_.set_rule(rule);
 }
 
 double Run::dual_norm() const { return problem_.space().dual_norm(gradient_); }

@@ -23,6 +23,7 @@ class Run {
   Run& operator=(const Run&) = delete;
 
   void step();
+  void forget();  // what a rule with a memory has seen
 
   // About the last step, from x = x^k to x^{k+1}:
   const StepReport& report() const { return *report_; }

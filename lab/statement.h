@@ -17,6 +17,7 @@ struct Settings {
   bool quick = false;          // short runs, few seeds: seconds instead of minutes
   int seeds = 20;              // of every stochastic statement
   double stepsize_factor = 1;  // times γ: above 1 the statements' own condition is broken
+  bool forget = false;         // rules with a memory lose it before every step: must fail
 };
 
 // measured <= bound is the claim. Where a statement ran in several settings (horizons, thresholds),
@@ -59,6 +60,7 @@ struct Statement {
 std::vector<Statement> statements();
 std::span<const Statement> deterministic_statements();
 std::span<const Statement> constrained_statements();
+std::span<const Statement> stepsize_statements();
 std::span<const Statement> stochastic_statements();
 std::span<const Statement> rate_statements();
 std::span<const Statement> printed_statements();

@@ -36,7 +36,10 @@ struct Given {
   bool reads_alpha = false, reads_rho = false, reads_beta = false, reads_l0 = false,
        reads_l1 = false;
 
-  Schedule lr() const { return need(method, "lr", options.lr); }
+  Schedule lr() const {
+    const bool own_scale = options.stepsize && needs_distance(*options.stepsize);
+    return own_scale ? options.lr.value_or(1) : need(method, "lr", options.lr);
+  }
   Schedule alpha() {
     reads_alpha = true;
     return options.alpha.value_or(1);
@@ -130,7 +133,36 @@ void require_short_step(std::string_view where, std::string_view method, ShortSt
                 "'s3cg'; '", method, "' clips s itself: leave short_step out");
 }
 
+// The rule is the stepsize, where one is given.
+Method make_by_name(std::string_view where, Given& given) {
+  Method method = find_entry(given.method).make(given);
+  if (!given.options.stepsize) return method;
+  if (!takes_stepsize(given.method)) {
+    std::string known;
+    for (const auto& entry : registry) {
+      if (takes_stepsize(entry.name))
+        known += (known.empty() ? "'" : ", '") + std::string(entry.name) + "'";
+    }
+    throw_invalid(where, "the method '", given.method,
+                  "' has a rule of its own for the stepsize, '", method.rule,
+                  "'; those that take the stepsize '", *given.options.stepsize, "' are ", known);
+  }
+  method.rule = *given.options.stepsize;
+  return method;
+}
+
 }  // namespace
+
+bool takes_stepsize(std::string_view name) {
+  const MethodOptions any{.lr = 1, .rho = 1, .beta = 1, .l0 = 1, .l1 = 1};
+  Given given{name, any};
+  return std::holds_alternative<Normalized>(find_entry(name).make(given).rule);
+}
+
+bool needs_lr(std::string_view name, const MethodOptions& options) {
+  if (options.stepsize && needs_distance(*options.stepsize)) return false;
+  return name != "cg" && name != "adaptive_sd";
+}
 
 void validate(const Method& method) {
   validate(method.rule);
@@ -248,14 +280,14 @@ Method unconstrained_clipped_scion(Schedule lr, Schedule alpha, double rho) {
 
 Method make_method(std::string_view name, const MethodOptions& options) {
   Given given{name, options};
-  Method method = find_entry(name).make(given);
+  Method method = make_by_name("make_method", given);
   validate(method);
   return method;
 }
 
 void require_all_used(std::string_view where, std::string_view name, const MethodOptions& options) {
   Given given{name, options};
-  find_entry(name).make(given);
+  make_by_name(where, given);
   const auto check = [&](std::string_view option, bool is_read, const auto& value) {
     if (!value || is_read) return;
     throw_invalid(where, "the method '", name, "' has no ", option, ", got ", *value);

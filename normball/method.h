@@ -70,7 +70,9 @@ Method unconstrained_clipped_scion(Schedule lr, Schedule alpha, double rho);
 
 // The same by name, for configuration files and other languages. Options that a method does not use
 // are ignored; a missing option that it needs is an error. s3cg has the short steps "norm", which
-// is also what "plain" means there, and "diameter".
+// is also what "plain" means there, and "diameter". A stepsize replaces the rule of a method whose
+// steps all have the length lr (takes_stepsize()); the method gives the rest: norms, ball,
+// momentum.
 struct MethodOptions {
   std::optional<Schedule> lr = {};
   std::optional<Schedule> alpha = {};
@@ -78,12 +80,17 @@ struct MethodOptions {
   std::optional<double> beta = {};
   std::optional<double> l0 = {}, l1 = {};
   std::optional<ShortStepForm> short_step = {};  // plain if not given
+  std::optional<StepRule> stepsize = {};
 };
 Method make_method(std::string_view name, const MethodOptions& options);
 // Throws if an option is given that the method ignores, so that mistakes are noticed. alpha = 1 is
 // accepted, because it means no momentum; lr is not checked.
 void require_all_used(std::string_view where, std::string_view name, const MethodOptions& options);
 std::span<const std::string_view> method_names();
+bool takes_stepsize(std::string_view name);
+// Whether make_method() needs an lr: "cg" and "adaptive_sd" do not, nor does a stepsize that is in
+// the units of the balls, such as distance_aware. Their steps are scaled by it if it is given.
+bool needs_lr(std::string_view name, const MethodOptions& options);
 
 // Sets the solver of a method that determines the norm, if that norm is spectral. For a method with
 // another norm a solver would have no effect: throws, unless it is the exact one, the default.

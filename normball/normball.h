@@ -9,6 +9,7 @@
 #include "normball/base/error.h"
 #include "normball/iterate_sampler.h"
 #include "normball/joint_step.h"
+#include "normball/line_search.h"
 #include "normball/matrix_view.h"
 #include "normball/method.h"
 #include "normball/norms.h"

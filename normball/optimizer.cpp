@@ -24,16 +24,19 @@ void Optimizer<T>::run(Lines lines, double given_eta) {
     report_.pairing = passes().combine(method_, report_.layers);  // s ← Σ_l ⟨d_l, v_l⟩
     report_.wolfe_gap = method_.constrained ? report_.pairing : 0;
     report_.direction_norm = passes().measure_direction(method_);
-    if (!std::isfinite(report_.pairing + report_.direction_norm)) return refuse();
+    report_.distance = passes().distance(), report_.slope = passes().slope();
+    if (!std::isfinite(report_.pairing + report_.direction_norm + report_.distance))
+      return refuse();
   }
   if (lines == Lines::UpToPairing) return;
   const bool given = lines == Lines::FromEta;
-  decide(given ? given_eta : eta(report_.pairing));  // η ← rule(s)
+  decide(given ? given_eta : rule_eta());  // η ← rule(s)
   passes().for_each([&](LayerStep<T>& layer, const Share& share) {
     const double step = report_.gamma * report_.eta * layer.parameter().lr_factor;
     layer.move(step, share);  // W_l ← W_l − γ η v_l
   });
   passes().finish();
+  if (!given) remember(method_.rule, rule_input(), report_.eta, memory_);
   ++step_;
 }
 
@@ -58,12 +61,15 @@ Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution exec
                   "average is its owner's alone: choose one");
   }
   passes_.reset(new detail::Passes<T>(layers_, execution, std::move(peers)));
+  passes_->make_starts(method_);
+  memory_.resize(memory_size(method_.rule));
   report_.layers.resize(layers_.size());
 }
 
 template <class T>
-const StepReport& Optimizer<T>::step(std::span<const Parameter<T>> parameters) {
-  begin(parameters);
+const StepReport& Optimizer<T>::step(std::span<const Parameter<T>> parameters,
+                                     std::optional<double> loss) {
+  begin(parameters, true, loss);
   const bool idle = passes().idle();
   try {
     run(idle ? Lines::UpToPairing : Lines::All, 0);
@@ -77,7 +83,7 @@ const StepReport& Optimizer<T>::step(std::span<const Parameter<T>> parameters) {
 
 template <class T>
 const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>> parameters) {
-  begin(parameters);
+  begin(parameters, false, {});
   try {
     run(Lines::UpToPairing, 0);
   } catch (...) {
@@ -97,14 +103,17 @@ const StepReport& Optimizer<T>::apply(double eta) {
 }
 
 template <class T>
-void Optimizer<T>::begin(std::span<const Parameter<T>> parameters) {
+void Optimizer<T>::begin(std::span<const Parameter<T>> parameters, bool decides,
+                         std::optional<double> loss) {
   require_unprepared("Optimizer::prepare",
                      "the last directions were neither applied nor abandoned");
   if (step_ >= max_steps) {
     throw_invalid("Optimizer::step", "steps_taken() is ", step_, ", the largest count: no ",
                   "further step can be counted");
   }
-  passes().begin(parameters, method_, step_);
+  const bool first = std::ranges::all_of(memory_, [](double number) { return number == 0; });
+  passes().begin(parameters, method_, {step_, first, decides, loss});
+  loss_ = loss.value_or(no_loss);
   clear_report();
 }
 
@@ -126,6 +135,7 @@ void Optimizer<T>::clear_report() {
   report_.lr = method_.lr.at(step_);
   report_.gamma = report_.lr / rho(method_.rule);
   report_.pairing = report_.wolfe_gap = report_.direction_norm = report_.eta = 0;
+  report_.distance = report_.slope = 0;
   report_.clipped = report_.stalled = report_.skipped = false;
   report_.nonfinite_layer.clear();
   std::ranges::fill(report_.layers, LayerReport{});
@@ -140,7 +150,8 @@ void Optimizer<T>::refuse() {
   const detail::StepProblem problem = passes().problem();
   report_.nonfinite_layer = problem.layer;
   if (nonfinite_ == NonFinite::Throw) {
-    const std::string reason = problem.text.empty() ? "s or the norm of v overflows" : problem.text;
+    const std::string reason =
+        problem.text.empty() ? "s, the norm of v or the distance overflows" : problem.text;
     throw NonFiniteError(error_message("Optimizer::step", reason), problem.layer);
   }
 }
@@ -158,41 +169,22 @@ void Optimizer<T>::decide(double eta) {
 }
 
 template <class T>
-double Optimizer<T>::eta(double pairing) const {
-  return decide_step(method_, pairing, report_.direction_norm, step_).eta;
-}
-
-template <class T>
 void Optimizer<T>::require_step(double eta) const {
   require_prepared("Optimizer::require_step");
   detail::require_step("Optimizer::apply", passes().layers(), report_.gamma * eta,
                        method_.constrained);
 }
 
-template <class T>
-void Optimizer<T>::abandon() {
-  if (prepared_ && !undoable_) passes().keep_gradients();
-  revert();
-}
-
-template <class T>
-void Optimizer<T>::revert() {
-  passes().settle();
-  prepared_ = false;
-}
-
 // The other members are instantiated beside their definitions.
-#define NORMBALL_INSTANTIATE(T)                                                             \
-  template Optimizer<T>::Optimizer(Method, std::vector<Layer>, Execution,                   \
-                                   std::shared_ptr<Peers<T>>);                              \
-  template const StepReport& Optimizer<T>::step(std::span<const Parameter<T>>);             \
-  template const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>>);          \
-  template double Optimizer<T>::eta(double) const;                                          \
-  template const StepReport& Optimizer<T>::apply(double);                                   \
-  template void Optimizer<T>::require_step(double) const;                                   \
-  template void Optimizer<T>::require_unprepared(std::string_view, std::string_view) const; \
-  template void Optimizer<T>::abandon();                                                    \
-  template void Optimizer<T>::revert();
+#define NORMBALL_INSTANTIATE(T)                                                    \
+  template Optimizer<T>::Optimizer(Method, std::vector<Layer>, Execution,          \
+                                   std::shared_ptr<Peers<T>>);                     \
+  template const StepReport& Optimizer<T>::step(std::span<const Parameter<T>>,     \
+                                                std::optional<double>);            \
+  template const StepReport& Optimizer<T>::prepare(std::span<const Parameter<T>>); \
+  template const StepReport& Optimizer<T>::apply(double);                          \
+  template void Optimizer<T>::require_step(double) const;                          \
+  template void Optimizer<T>::require_unprepared(std::string_view, std::string_view) const;
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)
 #undef NORMBALL_INSTANTIATE

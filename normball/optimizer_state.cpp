@@ -1,4 +1,5 @@
-// Between steps: the state, the method, and weights that start outside of their balls.
+// What the rule sees and remembers, and what is done between steps: the state, the method, and
+// weights that start outside of their balls.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -6,6 +7,7 @@
 #include "normball/base/error.h"
 #include "normball/internal/kernels/kernels.h"
 #include "normball/internal/step/passes.h"
+#include "normball/joint_step.h"
 #include "normball/optimizer.h"
 
 namespace normball {
@@ -14,6 +16,19 @@ namespace {
 void require_steps(std::string_view where, std::int64_t steps) {
   if (steps < 0 || steps > max_steps) {
     throw_invalid(where, "steps_taken must be from 0 to ", max_steps, ", got ", steps);
+  }
+}
+
+void require_memory(std::string_view where, const StepRule& rule, std::span<const double> memory,
+                    std::int64_t steps) {
+  const std::size_t size = memory_size(rule);
+  if (memory.size() != size && !(memory.empty() && steps == 0)) {
+    throw_invalid(
+        where, "the rule '", rule, "' remembers ", size, " numbers, got ", memory.size(),
+        size == 0 ? "" : ": pass what rule_memory() gave, or zeros to start the rule afresh");
+  }
+  for (const double number : memory) {
+    if (!std::isfinite(number)) throw_invalid(where, "the rule's memory has the entry ", number);
   }
 }
 
@@ -33,6 +48,67 @@ detail::Passes<T>& Optimizer<T>::passes() const {
 }
 
 template <class T>
+double Optimizer<T>::eta(double pairing) const {
+  if (!memory_.empty()) {
+    throw_invalid("Optimizer::eta", "the rule '", method_.rule, "' remembers what it has seen, ",
+                  "which prepare() and apply() leave to their driver: keep its memory for ",
+                  "decide_step(), or call step()");
+  }
+  return decide_step(method_, pairing, report_.direction_norm, step_).eta;
+}
+
+template <class T>
+void Optimizer<T>::direction(std::span<const MatrixView<T>> out) {
+  constexpr auto where = "Optimizer::direction";
+  if (!prepared_) throw std::logic_error(error_message(where, "call prepare() first"));
+  if (!undoable_) {
+    throw std::logic_error(error_message(where,
+                                         "construct the optimizer with Execution::undoable, ",
+                                         "or averages have changed already"));
+  }
+  if (out.size() != layers_.size()) {
+    throw_invalid(where, "got ", out.size(), " matrices for ", layers_.size(), " layers");
+  }
+  for (size_t l = 0; l < out.size(); ++l) {
+    if (out[l].rows != layers_[l].shape.rows || out[l].cols != layers_[l].shape.cols) {
+      throw_invalid(where, "the matrix of '", layers_[l].name, "' is ", out[l].rows, "x",
+                    out[l].cols, ", the layer ", layers_[l].shape.rows, "x", layers_[l].shape.cols);
+    }
+  }
+  passes().write_directions(out);
+}
+
+template <class T>
+StepInput Optimizer<T>::rule_input() const {
+  return {.pairing = report_.pairing,
+          .direction_norm = report_.direction_norm,
+          .step = step_,
+          .distance = report_.distance,
+          .slope = report_.slope,
+          .gamma = report_.gamma,
+          .alpha = method_.alpha.at(step_),
+          .loss = loss_,
+          .memory = memory_};
+}
+
+template <class T>
+double Optimizer<T>::rule_eta() const {
+  return normball::eta(method_.rule, rule_input());
+}
+
+template <class T>
+void Optimizer<T>::abandon() {
+  if (prepared_ && !undoable_) passes().keep_gradients();
+  revert();
+}
+
+template <class T>
+void Optimizer<T>::revert() {
+  passes().settle();
+  prepared_ = false;
+}
+
+template <class T>
 std::vector<NamedBuffer<T>> Optimizer<T>::state() {
   std::vector<NamedBuffer<T>> buffers;
   for (auto& layer : passes().layers()) {
@@ -42,14 +118,18 @@ std::vector<NamedBuffer<T>> Optimizer<T>::state() {
     if (const auto basis = layer.solver_state(); !basis.empty()) {
       buffers.push_back({"basis." + layer.name(), basis});
     }
+    if (const auto start = layer.start(); !start.empty()) {
+      buffers.push_back({"start." + layer.name(), start});
+    }
   }
   return buffers;
 }
 
 template <class T>
 void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>> buffers,
-                              std::int64_t steps_taken) {
+                              std::int64_t steps_taken, std::span<const double> rule_memory) {
   require_steps("Optimizer::load_state", steps_taken);
+  require_memory("Optimizer::load_state", method_.rule, rule_memory, steps_taken);
   const auto targets = state();
   if (buffers.size() != targets.size()) {
     throw_invalid("Optimizer::load_state", "got ", buffers.size(), " buffers, expected ",
@@ -70,6 +150,8 @@ void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>> buffers,
     sources.push_back(found->view);
   }
   set_steps_taken(steps_taken);
+  memory_.assign(memory_.size(), 0);
+  std::ranges::copy(rule_memory, memory_.begin());
   for (size_t i = 0; i < targets.size(); ++i) copy<T>(sources[i], targets[i].view);
 }
 
@@ -113,7 +195,11 @@ void Optimizer<T>::set_alpha(Schedule alpha) {
 
 template <class T>
 void Optimizer<T>::set_rule(StepRule rule) {
+  const bool other = rule.index() != method_.rule.index();
   change([&](Method& method) { method.rule = rule; });
+  if (!other) return;
+  memory_.assign(memory_size(rule), 0);
+  passes().make_starts(method_);
 }
 
 template <class T>
@@ -149,16 +235,23 @@ double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>> parameters) 
   return whole;
 }
 
-#define NORMBALL_INSTANTIATE(T)                                                                \
-  template void Optimizer<T>::Delete::operator()(detail::Passes<T>*) const;                    \
-  template detail::Passes<T>& Optimizer<T>::passes() const;                                    \
-  template std::vector<NamedBuffer<T>> Optimizer<T>::state();                                  \
-  template void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>>, std::int64_t); \
-  template void Optimizer<T>::set_steps_taken(std::int64_t);                                   \
-  template void Optimizer<T>::set_lr(Schedule);                                                \
-  template void Optimizer<T>::set_alpha(Schedule);                                             \
-  template void Optimizer<T>::set_rule(StepRule);                                              \
-  template void Optimizer<T>::set_rho(double);                                                 \
+#define NORMBALL_INSTANTIATE(T)                                                               \
+  template void Optimizer<T>::Delete::operator()(detail::Passes<T>*) const;                   \
+  template detail::Passes<T>& Optimizer<T>::passes() const;                                   \
+  template double Optimizer<T>::eta(double) const;                                            \
+  template void Optimizer<T>::direction(std::span<const MatrixView<T>>);                      \
+  template StepInput Optimizer<T>::rule_input() const;                                        \
+  template double Optimizer<T>::rule_eta() const;                                             \
+  template void Optimizer<T>::abandon();                                                      \
+  template void Optimizer<T>::revert();                                                       \
+  template std::vector<NamedBuffer<T>> Optimizer<T>::state();                                 \
+  template void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>>, std::int64_t, \
+                                         std::span<const double>);                            \
+  template void Optimizer<T>::set_steps_taken(std::int64_t);                                  \
+  template void Optimizer<T>::set_lr(Schedule);                                               \
+  template void Optimizer<T>::set_alpha(Schedule);                                            \
+  template void Optimizer<T>::set_rule(StepRule);                                             \
+  template void Optimizer<T>::set_rho(double);                                                \
   template double Optimizer<T>::scale_into_balls(std::span<const Parameter<T>>);
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)

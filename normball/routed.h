@@ -22,6 +22,7 @@ struct RoutedTensor {
   bool has_gradient = true;  // without one it takes no part in the step
   T* momentum = nullptr;     // with Execution::external_momentum
   double lr_factor = 1;
+  const T* start = nullptr;  // x_0, for a rule that needs it
 };
 
 // The block of a tensor that begins at data.
@@ -40,7 +41,8 @@ void append_parameters(const Route& route, const RoutedTensor<T>& tensor,
                           .gradient = view_of(block, tensor.gradient),
                           .has_gradient = tensor.has_gradient,
                           .momentum = view_of(block, tensor.momentum),
-                          .lr_factor = tensor.lr_factor});
+                          .lr_factor = tensor.lr_factor,
+                          .start = view_of(block, tensor.start)});
   }
 }
 

@@ -18,6 +18,8 @@ struct Parameter {
   bool has_gradient = true;
   MatrixView<T> momentum = {};  // d, with Execution::external_momentum; zero before the first step
   double lr_factor = 1;         // this layer's lr as a multiple of the method's
+  // x_0, with Execution::external_momentum and a rule that measures the distance from it.
+  ConstMatrixView<T> start = {};
 
   static Parameter without_gradient(MatrixView<T> weight) {
     return {.weight = weight, .gradient = {}, .has_gradient = false};
@@ -43,7 +45,8 @@ struct Execution {
   // optimizers of which one may fail. Layers whose direction is not stored then cost one more pass.
   // Gradients that were overwritten are in the averages all the same.
   bool undoable = false;
-  // The averages live in Parameter::momentum and are the caller's: state() leaves them out.
+  // The averages live in Parameter::momentum and are the caller's: state() leaves them out. So does
+  // x_0, for a rule that needs it, in Parameter::start.
   bool external_momentum = false;
   // What to do about NaN or infinity in a gradient or in s (from weights or a user's norm). Weights
   // and state stay as they were either way.
@@ -69,6 +72,8 @@ struct StepReport {
   bool stalled = false;         // constrained and s < 0, so η = 0: see scale_into_balls()
   double wolfe_gap = 0;         // s where constrained (for the averaged gradient), else 0
   double direction_norm = 0;    // ‖v‖, where the rule needs it
+  double distance = 0;          // ‖x − x_0‖ before the step, where the rule needs it
+  double slope = 0;             // Σ_l ⟨d_l, v_l⟩ times the layers' lr factors: see StepInput
   bool skipped = false;         // nothing was done: no gradient at all, or one or s not finite
   std::string nonfinite_layer;  // then: the first layer that is not finite
   std::vector<LayerReport> layers;

@@ -87,6 +87,20 @@ constexpr bool clips = requires {
   Rule::clips;
 };
 
+template <class Rule>
+constexpr std::size_t memory_of = 0;
+template <class Rule>
+requires requires { Rule::memory_size; }
+constexpr std::size_t memory_of<Rule> = Rule::memory_size;
+
+// Zero memories are as good as any to look at; a wrong number of them is a driver's mistake.
+void require_memory(const StepRule& rule, std::span<const double> memory) {
+  if (memory.size() == memory_size(rule)) return;
+  throw_invalid("eta", "the rule '", rule, "' remembers ", memory_size(rule),
+                " numbers from step to step, got ", memory.size(),
+                ": use Optimizer::step(), or give StepInput::memory");
+}
+
 template <class... Rules>
 constexpr std::array<std::string_view, sizeof...(Rules)> names_of(const std::variant<Rules...>*) {
   return {Rules::name...};
@@ -107,10 +121,26 @@ bool parse_any(TextCall& call, std::variant<Rules...>& rule) {
 }  // namespace
 
 double eta(const StepRule& rule, const StepInput& input) {
-  if (std::isnan(input.pairing) || std::isnan(input.direction_norm)) {
+  if (std::isnan(input.pairing) || std::isnan(input.direction_norm) ||
+      (needs_loss(rule) && std::isnan(input.loss))) {
     return std::numeric_limits<double>::quiet_NaN();
   }
+  if (memory_size(rule) > 0) require_memory(rule, input.memory);
   return std::max(0.0, std::visit([&](const auto& own) { return own.eta(input); }, rule));
+}
+
+void remember(const StepRule& rule, StepInput input, double eta, std::span<double> memory) {
+  require_memory(rule, memory);
+  input.memory = memory;
+  std::visit(
+      [&]<class Rule>(const Rule& own) {
+        if constexpr (memory_of < Rule >> 0) own.remember(input, eta, memory);
+      },
+      rule);
+}
+
+std::size_t memory_size(const StepRule& rule) {
+  return std::visit([]<class Rule>(const Rule&) { return memory_of<Rule>; }, rule);
 }
 
 double max_eta(const StepRule& rule) {
@@ -132,11 +162,12 @@ double rho(const StepRule& rule) {
 void set_rho(StepRule& rule, double rho) {
   std::visit(
       [&]<class Rule>(Rule& own) {
-        if constexpr (clips<Rule>) {
+        if constexpr (requires { own.rho = rho; } && clips<Rule>) {
           own.rho = rho;
         } else {
-          throw_invalid("set_rho", "the rule '", rule, "' does not clip; the clipping ones are ",
-                        "'clipped' and 'short_step'");
+          throw_invalid("set_rho", "the rule '", rule, "' does not clip",
+                        clips<Rule> ? " at a rho of yours" : "",
+                        "; the clipping ones are 'clipped' and 'short_step'");
         }
       },
       rule);
@@ -155,6 +186,34 @@ bool needs_direction_norm(const StepRule& rule) {
         } else {
           return false;
         }
+      },
+      rule);
+}
+
+bool needs_distance(const StepRule& rule) {
+  return std::visit(
+      []<class Rule>(const Rule&) {
+        return requires { Rule::needs_distance; };
+      },
+      rule);
+}
+
+bool needs_loss(const StepRule& rule) {
+  return std::visit(
+      []<class Rule>(const Rule&) {
+        return requires(const Rule& own) { own.require_loss(0); };
+      },
+      rule);
+}
+
+void require_loss(std::string_view where, const StepRule& rule, std::optional<double> loss) {
+  if (needs_loss(rule) && !loss) {
+    throw_invalid(where, "the rule '", rule,
+                  "' needs the loss at the weights of this step: pass it ", "to step()");
+  }
+  std::visit(
+      [&](const auto& own) {
+        if constexpr (requires { own.require_loss(0); }) own.require_loss(*loss);
       },
       rule);
 }

@@ -1,25 +1,24 @@
 // How far to go: eta as a function of s = Σ_l <d_l, v_l>, one number for the whole model.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <iosfwd>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
+
+#include "normball/rules_with_memory.h"
+#include "normball/step_input.h"
 
 namespace normball {
 
 struct TextCall;
 
-// What a rule may look at.
-struct StepInput {
-  double pairing = 0;         // s
-  double direction_norm = 1;  // ‖v‖, only for rules that need it
-  std::int64_t step = 0;      // k
-};
-
-// A rule says eta and the most it can be, checks its numbers, and has a text form. Two things it
-// may say beside: that it `clips` (eta is cut at its rho), and that it needs ‖v‖.
+// A rule says eta and the most it can be, checks its numbers, and has a text form. What it may say
+// beside: that it `clips` (eta is cut at its rho), that it needs ‖v‖, ‖x − x_0‖ or the loss, and
+// that it has a memory of `memory_size` numbers. Those with a memory are in rules_with_memory.h.
 
 // eta = rho. uCG, Normalized GD, Scion, LARS, Muon-like.
 struct Normalized {
@@ -109,11 +108,15 @@ struct Adaptive {
 };
 
 // A rule that is named here is known to the whole library. See docs/extending.md.
-using StepRule = std::variant<Normalized, Steepest, Clipped, ShortStep, OpenLoop, Adaptive>;
+using StepRule = std::variant<Normalized, Steepest, Clipped, ShortStep, OpenLoop, Adaptive, AdaGrad,
+                              DistanceAware, Momo, AutoClipped>;
 
 // Never negative: where s < 0 (a start outside the ball, an inexact LMO) a rule that depends on s
-// gives 0. NaN where s or ‖v‖ is NaN: no rule makes a step of it.
+// gives 0. NaN where s or ‖v‖ is NaN: no rule makes a step of it. Throws where a rule with a memory
+// comes without it. It only looks: when the step is taken, remember() changes the memory.
 double eta(const StepRule& rule, const StepInput& input);
+void remember(const StepRule& rule, StepInput input, double eta, std::span<double> memory);
+std::size_t memory_size(const StepRule& rule);  // 0 for a rule without a memory
 
 // The largest eta the rule can give; infinity for Steepest.
 double max_eta(const StepRule& rule);
@@ -128,11 +131,17 @@ void set_rho(StepRule& rule, double rho);
 bool is_clipped(const StepRule& rule, double eta);
 
 bool needs_direction_norm(const StepRule& rule);
+bool needs_distance(const StepRule& rule);
+bool needs_loss(const StepRule& rule);
+// Throws where the rule needs a loss and there is none, or one that it cannot be. One that is not
+// finite is let through: a step deals with it as with a gradient.
+void require_loss(std::string_view where, const StepRule& rule, std::optional<double> loss);
 
 void validate(const StepRule& rule);
 
 // "normalized", "steepest", "clipped(rho=600)", "short_step(rho=1, diameter, beta=2)", "open_loop",
-// "adaptive(l0=1, l1=2)".
+// "adaptive(l0=1, l1=2)", "adagrad", "distance_aware(first=1e-05)", "momo(f_star=0.5)",
+// "auto_clipped(quantile=0.9)".
 StepRule parse_step_rule(std::string_view text);
 std::string to_string(const StepRule& rule);
 std::ostream& operator<<(std::ostream& out, const StepRule& rule);

@@ -14,9 +14,10 @@ namespace {
 
 namespace py = pybind11;
 
-// Addresses of weight, gradient and momentum, the lr as a factor of the step's, and whether there
-// is a gradient.
-using Tensors = std::tuple<std::uintptr_t, std::uintptr_t, std::uintptr_t, double, bool>;
+// Addresses of weight, gradient and momentum, the lr as a factor of the step's, whether there is a
+// gradient, and the address of x_0, or 0.
+using Tensors =
+    std::tuple<std::uintptr_t, std::uintptr_t, std::uintptr_t, double, bool, std::uintptr_t>;
 
 template <class T>
 class Engine {
@@ -32,8 +33,9 @@ class Engine {
                     .report_weight_norms = weight_norms},
                    peers.is_none() ? nullptr : std::make_shared<PythonPeers<T>>(peers)) {}
 
-  // (s of these layers, ‖v‖ of these layers where the rule needs it)
-  std::pair<double, double> prepare(double lr, const std::vector<Tensors>& tensors) {
+  // Of these layers: s, ‖v‖ where the rule needs it, the slope, ‖x − x_0‖ where the rule needs it.
+  std::tuple<double, double, double, double> prepare(double lr,
+                                                     const std::vector<Tensors>& tensors) {
     if (tensors.size() != routes_.size()) {
       throw std::invalid_argument("[Engine] got " + std::to_string(tensors.size()) +
                                   " parameters for " + std::to_string(routes_.size()));
@@ -42,17 +44,18 @@ class Engine {
     optimizer_.set_lr(lr);
     parameters_.clear();
     for (size_t i = 0; i < routes_.size(); ++i) {
-      const auto& [weight, gradient, momentum, factor, has_gradient] = tensors[i];
+      const auto& [weight, gradient, momentum, factor, has_gradient, start] = tensors[i];
       append_parameters<T>(routes_[i],
                            {.weight = reinterpret_cast<T*>(weight),
                             .gradient = reinterpret_cast<T*>(gradient),
                             .has_gradient = has_gradient,
                             .momentum = reinterpret_cast<T*>(momentum),
-                            .lr_factor = factor},
+                            .lr_factor = factor,
+                            .start = reinterpret_cast<const T*>(start)},
                            parameters_);
     }
     report_ = &optimizer_.prepare(parameters_);
-    return {report_->pairing, report_->direction_norm};
+    return {report_->pairing, report_->direction_norm, report_->slope, report_->distance};
   }
 
   // What the processes of a step compare.

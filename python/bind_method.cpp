@@ -16,9 +16,11 @@ namespace py = pybind11;
 Method method_by_name(const std::string& where, const std::string& name, double alpha,
                       std::optional<double> rho, std::optional<double> beta,
                       std::optional<double> l0, std::optional<double> l1,
-                      const std::optional<std::string>& short_step, const std::string& solver) {
+                      const std::optional<std::string>& short_step,
+                      const std::optional<std::string>& stepsize, const std::string& solver) {
   MethodOptions options{.lr = 1, .alpha = alpha, .rho = rho, .beta = beta, .l0 = l0, .l1 = l1};
   if (short_step) options.short_step = parse_short_step(*short_step);
+  if (stepsize) options.stepsize = parse_step_rule(*stepsize);
   Method method = make_method(name, options);
   require_all_used(where, name, options);
   use_solver(where, parse_polar_solver(solver), method);
@@ -32,17 +34,30 @@ void check_lr(const Method& method, double lr) {
   validate(changed);
 }
 
-// The core's, with every part's share of eta.
+// The core's, with every part's share of eta, and what the rule remembers when the step is taken.
 struct SharedStep : JointStep {
-  std::vector<double> shares;
+  std::vector<double> shares, memory;
 };
 
+// An empty memory is one that has seen nothing.
 SharedStep join_parts_of(const Method& method, const std::vector<double>& pairings,
-                         const std::vector<double>& direction_norms, std::int64_t step) {
+                         const std::vector<double>& direction_norms,
+                         const std::vector<double>& slopes, const std::vector<double>& distances,
+                         std::int64_t step, double lr, std::optional<double> loss,
+                         std::vector<double> memory) {
   SharedStep result;
   result.shares.resize(pairings.size());
+  if (memory.empty()) memory.resize(memory_size(method.rule));
+  const StepInput whole{.step = step,
+                        .gamma = lr / rho(method.rule),
+                        .alpha = method.alpha.at(step),
+                        .loss = loss.value_or(no_loss),
+                        .memory = memory};
   static_cast<JointStep&>(result) =
-      join_parts(method, pairings, direction_norms, step, result.shares);
+      join_parts(method, {pairings, direction_norms, slopes, distances}, whole, result.shares);
+  result.memory = memory;
+  remember(method.rule, result.input, result.eta, result.memory);
+  result.input.memory = {};  // of this function
   return result;
 }
 
@@ -55,7 +70,8 @@ void bind_method(py::module_& module) {
       .def_readonly("eta", &SharedStep::eta)
       .def_readonly("clipped", &SharedStep::clipped)
       .def_readonly("stalled", &SharedStep::stalled)
-      .def_readonly("shares", &SharedStep::shares);
+      .def_readonly("shares", &SharedStep::shares)
+      .def_readonly("memory", &SharedStep::memory);
   py::class_<Method>(module, "Method")
       .def_readonly("name", &Method::name)
       .def_readonly("constrained", &Method::constrained)
@@ -69,9 +85,20 @@ void bind_method(py::module_& module) {
       .def_property_readonly("max_eta", [](const Method& m) { return max_eta(m.rule); })
       .def_property_readonly("needs_direction_norm",
                              [](const Method& m) { return needs_direction_norm(m.rule); })
+      .def_property_readonly("needs_distance",
+                             [](const Method& m) { return needs_distance(m.rule); })
+      .def_property_readonly("needs_loss", [](const Method& m) { return needs_loss(m.rule); })
+      .def_property_readonly("memory_size", [](const Method& m) { return memory_size(m.rule); })
       .def("check_lr", &check_lr, py::arg("lr"))
+      .def(
+          "require_loss",
+          [](const Method& m, const std::string& where, std::optional<double> loss) {
+            require_loss(where, m.rule, loss);
+          },
+          py::arg("where"), py::arg("loss"))
       .def("join_parts", &join_parts_of, py::arg("pairings"), py::arg("direction_norms"),
-           py::arg("step"))
+           py::arg("slopes"), py::arg("distances"), py::kw_only(), py::arg("step"), py::arg("lr"),
+           py::arg("loss"), py::arg("memory"))
       .def(
           "combine_duals",
           [](const Method& m, const std::vector<double>& duals) {
@@ -89,7 +116,16 @@ void bind_method(py::module_& module) {
   module.def("make_method", &method_by_name, py::arg("where"), py::arg("name"), py::kw_only(),
              py::arg("alpha") = 1.0, py::arg("rho") = py::none(), py::arg("beta") = py::none(),
              py::arg("l0") = py::none(), py::arg("l1") = py::none(),
-             py::arg("short_step") = py::none(), py::arg("solver") = "exact");
+             py::arg("short_step") = py::none(), py::arg("stepsize") = py::none(),
+             py::arg("solver") = "exact");
+  module.def(
+      "needs_lr",
+      [](const std::string& name, const std::optional<std::string>& stepsize) {
+        MethodOptions options;
+        if (stepsize) options.stepsize = parse_step_rule(*stepsize);
+        return needs_lr(name, options);
+      },
+      py::arg("name"), py::arg("stepsize"));
   module.def("method_names", [] {
     const auto names = method_names();
     return std::vector<std::string>(names.begin(), names.end());

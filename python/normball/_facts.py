@@ -38,7 +38,8 @@ def step_facts(groups: Sequence[Mapping[str, Any]], ready: Optional[Ready], part
                if each is None]
     facts = [("these parameters without a gradient:", ", ".join(missing) or "none")]
     if ready is not None:
-        facts += [("step", str(ready.k)), ("lr", " ".join(map(repr, ready.lrs))),
+        facts += [("step", str(ready.k)), ("loss", repr(ready.loss)), ("stepsize_memory", repr(ready.memory)),
+                  ("lr", " ".join(map(repr, ready.lrs))),
                   ("these lrs as multiples of the largest:", _factors(parts, ready))]
     return facts + [(key, repr(_options.frozen(groups[0][key]))) for key in _options.NUMBERS]
 

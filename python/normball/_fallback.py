@@ -11,7 +11,7 @@ from typing import Any, List, MutableMapping, Optional, Sequence, Tuple
 import torch
 
 from . import _core, _shards
-from ._native import Entry, LayerRow
+from ._native import Entry, Found, LayerRow
 
 
 # The dimensions over which a geometry takes Euclidean lengths.
@@ -231,6 +231,12 @@ def resolve_block(entry: Entry, block: _core.Block) -> Tuple[str, float, str, Op
 def measured(entry: Entry, needed: bool = True) -> Tuple[torch.Tensor, List[Tuple[str, torch.Tensor, float]]]:
     """The parameter, or a dense copy of it, and its matrices in that memory with their names and ||W|| / r."""
     weight = _shards.whole(entry.parameter.detach()).to(compute_dtype(entry.parameter)).contiguous()
+    return weight, matrices_of(entry, weight, needed)
+
+
+def matrices_of(entry: Entry, weight: torch.Tensor, needed: bool) -> List[Tuple[str, torch.Tensor, float]]:
+    """The matrices of a tensor of the parameter's shape with their names and norms over r."""
+    weight = weight.contiguous()
     matrices = []
     for block in entry.route.blocks:
         size = (block.shape.rows, block.shape.cols)
@@ -238,7 +244,7 @@ def measured(entry: Entry, needed: bool = True) -> Tuple[torch.Tensor, List[Tupl
         geometry, scale, _, python_norm = resolve_block(entry, block)
         length = geometry_norm(geometry, w) if python_norm is None else python_norm.norm(w, needed)
         matrices.append((block.name, w, float(length) / (scale * entry.route.radius)))
-    return weight, matrices
+    return matrices
 
 
 class FallbackPart:
@@ -289,8 +295,8 @@ class FallbackPart:
         return layers
 
     def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lr: float, factors: Sequence[float],
-                state: MutableMapping[Any, Any]) -> Tuple[float, float]:
-        """(s, ||v||) of these parameters, each of which has its factor of lr."""
+                state: MutableMapping[Any, Any]) -> Found:
+        """What these parameters, each of which has its factor of lr, add to the step."""
         method = self._method
         self.abandon()
         self._duals = []
@@ -317,12 +323,23 @@ class FallbackPart:
             self._rows += [(name, 0.0, 0.0, size) for entry in self.entries
                            if not live.issuperset(block.name for block in entry.route.blocks)
                            for name, _, size in measured(entry, needed=False)[1]]
+        slope = sum(layer.lr_factor * row[1] for layer, row in zip(self._live, self._rows))
+        distance = self._distance(state) if method.needs_distance else 0.0
         length = 0.0
         if method.needs_direction_norm:
             keep = 1 if method.constrained else 0
             length = method.combine_norms(_numbers([layer.norm(keep * layer.w + layer.unit * layer.u, True)
                                                     for layer in self._live]))
-        return sum(weight_pairings) + total, length
+        return sum(weight_pairings) + total, length, slope, distance
+
+    def _distance(self, state: MutableMapping[Any, Any]) -> float:
+        """||x - x_0|| of all parameters, whether or not they take part in the step."""
+        sizes = []
+        for entry in self.entries:
+            dtype = compute_dtype(entry.parameter)
+            start = state[entry.parameter]["start"].to(entry.parameter.device, dtype)
+            sizes += [size for _, _, size in matrices_of(entry, entry.parameter.detach().to(dtype) - start, True)]
+        return self._method.combine_norms(sizes)
 
     def _check_own_norms(self, duals: Sequence[float]) -> None:
         own = [(layer, dual) for layer, dual in zip(self._live, duals) if layer.python_norm is not None]

@@ -6,10 +6,10 @@ from typing import Any, List, Mapping, MutableMapping, NamedTuple, Optional, Seq
 
 import torch
 
-from . import _core, _gate, _shards
+from . import _core, _gate, _options, _shards
 from ._core import NonFiniteError
-from ._fallback import FallbackPart
-from ._native import NativePart
+from ._fallback import FallbackPart, compute_dtype
+from ._native import Entry, NativePart
 from ._report import LayerReport
 from ._sharded_part import ShardedPart
 
@@ -24,6 +24,8 @@ class Ready(NamedTuple):
     k: int
     lrs: List[float]
     factors: List[List[float]]
+    loss: Optional[float]  # where the stepsize needs it
+    memory: List[float]  # of the stepsize; empty before it has seen anything
 
 
 def nonfinite_error(where: str, text: str, name: Optional[str]) -> NonFiniteError:
@@ -46,6 +48,16 @@ def first_nonfinite(parts: Sequence[Part], gradients: Gradients, state: Mapping[
     return None
 
 
+def gradients_of(where: str, parts: Sequence[Part], state: Mapping[Any, Any], maximize: bool) -> Gradients:
+    """What the step may read, after the checks that gradients and momenta fit their parameters."""
+    def one(entry: Entry) -> Optional[torch.Tensor]:
+        gradient = _gate.checked_gradient(where, entry.route.name, entry.parameter)
+        _gate.check_state(where, entry.route.name, entry.parameter, state.get(entry.parameter, {}))
+        return gradient.neg() if gradient is not None and maximize else gradient
+
+    return [[one(entry) for entry in part.entries] for part in parts]
+
+
 def check_finite(where: str, parts: Sequence[Part], gradients: Gradients, state: Mapping[Any, Any]) -> None:
     name = first_nonfinite(parts, gradients, state, all_of_it=False)
     if name is not None:
@@ -58,12 +70,55 @@ def named(parts: Sequence[Part], text: str) -> Optional[str]:
                  if any(f"'{block.name}'" in text for block in entry.route.blocks)), None)
 
 
-def prepare(where: str, parts: Sequence[Part], method: _core.Method, gradients: Gradients, lr: float,
-            factors: Sequence[Sequence[float]], state: MutableMapping[Any, Any], k: int) -> _core.JointStep:
+def loss_for(where: str, method: _core.Method, value: Any) -> Optional[float]:
+    """The loss at this step, where the stepsize needs it."""
+    if not method.needs_loss:
+        return None
+    if value is None:
+        raise ValueError(f"[{where}.step] the stepsize '{method.rule}' needs the loss at these weights: call step(loss=loss), or "
+                         f"step(closure) with a closure that returns it")
+    try:
+        loss = float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"[{where}.step] the loss must be one number, got {value!r}") from None
+    if not math.isfinite(loss):
+        raise nonfinite_error(f"{where}.step", f"the loss is {loss}", None)
+    method.require_loss(where, loss)
+    return loss
+
+
+def memory_of(where: str, method: _core.Method, groups: Sequence[Mapping[str, Any]]) -> List[float]:
+    """What the stepsize has seen; nothing where it is empty."""
+    numbers = groups[0]["stepsize_memory"]
+    for index, group in enumerate(groups):
+        if group["stepsize_memory"] != numbers:
+            raise _options.disagreement(where, "stepsize_memory", groups, index)
+    if not isinstance(numbers, (list, tuple)) or len(numbers) not in (0, method.memory_size):
+        raise ValueError(f"[{where}] stepsize_memory, what the stepsize '{method.rule}' has seen, is a list of {method.memory_size} "
+                         f"numbers, got {numbers!r}; give every group [] to start it afresh")
+    if not all(math.isfinite(_options.number(where, "a number of stepsize_memory", each)) for each in numbers):
+        raise ValueError(f"[{where}] the numbers of stepsize_memory must be finite, got {numbers!r}")
+    return [float(each) for each in numbers]
+
+
+def take_starts(parts: Sequence[Part], state: MutableMapping[Any, Any], memory: Sequence[float]) -> None:
+    """x_0, from which distances are measured: the weights when the stepsize first sees them."""
+    for part in parts:
+        for entry in part.entries:
+            own = state.setdefault(entry.parameter, {})
+            if not any(memory) or "start" not in own:
+                own["start"] = entry.parameter.detach().to(compute_dtype(entry.parameter), copy=True)
+
+
+def prepare(where: str, parts: Sequence[Part], ready: Ready, state: MutableMapping[Any, Any]) -> _core.JointStep:
     """s, eta and every part's share of it, of gradients that were checked. On an error nothing has changed."""
-    prepared = [part.prepare(own, lr, own_factors, state) for part, own, own_factors in zip(parts, gradients, factors)]
-    joint = method.join_parts([pairing for pairing, _ in prepared], [length for _, length in prepared], k)
-    if not math.isfinite(joint.pairing + joint.direction_norm):
+    method, lr = ready.method, max(ready.lrs)
+    if method.needs_distance:
+        take_starts(parts, state, ready.memory)
+    prepared = [part.prepare(own, lr, factors, state) for part, own, factors in zip(parts, ready.gradients, ready.factors)]
+    pairings, lengths, slopes, distances = ([found[i] for found in prepared] for i in range(4))
+    joint = method.join_parts(pairings, lengths, slopes, distances, step=ready.k, lr=lr, loss=ready.loss, memory=ready.memory)
+    if not math.isfinite(joint.pairing + joint.direction_norm + sum(distances)):
         name = next((row[0] for part in parts for row in part.layers() if not math.isfinite(row[1])), None)
         raise nonfinite_error(where, f"s = {joint.pairing} is not finite: the weights, the momentum or the norm of "
                               f"'{name or '?'}' are not, or they are too large", name)

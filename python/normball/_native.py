@@ -10,6 +10,8 @@ from ._directions import Directions
 from ._ranks import Ranks
 
 LayerRow = Tuple[str, float, float, float]  # name, pairing, dual norm, weight norm
+# s, ||v|| where the rule needs it, <d, v> with every parameter's factor of lr, ||x - x_0|| where the rule needs it
+Found = Tuple[float, float, float, float]
 
 
 class Entry(NamedTuple):
@@ -57,6 +59,7 @@ class NativePart:
     def __init__(self, method: _core.Method, entries: Sequence[Entry], threads: int, overwrite_gradients: bool,
                  weight_norms: bool, undoable: bool, ranks: Optional[Ranks] = None) -> None:
         self.entries = list(entries)
+        self._method = method
         self.owners: Dict[torch.Tensor, int] = {}  # of parameters whose direction and momentum one rank has, as all know
         peers = None
         if ranks is not None:
@@ -109,22 +112,31 @@ class NativePart:
         own["momentum"] = like(own["momentum"], parameter)
         return own["momentum"]
 
+    def _start(self, state: MutableMapping[Any, Any], parameter: torch.Tensor) -> int:
+        """The address of x_0, where the rule needs it."""
+        if not self._method.needs_distance:
+            return 0
+        own = state[parameter]
+        own["start"] = like(own["start"], parameter)
+        return own["start"].data_ptr()
+
     def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lr: float, factors: Sequence[float],
-                state: MutableMapping[Any, Any]) -> Tuple[float, float]:
-        """(s, ||v||) of these parameters, each of which has its factor of lr."""
+                state: MutableMapping[Any, Any]) -> Found:
+        """What these parameters, each of which has its factor of lr, add to the step."""
         tensors = []
         self._kept.clear()
         self._new.clear()
         self._moved = [gradient is not None for gradient in gradients]
         self.share_bases(state)
         for (parameter, _, _), gradient, factor in zip(self.entries, gradients, factors):
+            start = self._start(state, parameter)
             if gradient is None:
-                tensors.append((parameter.data_ptr(), 0, 0, factor, False))
+                tensors.append((parameter.data_ptr(), 0, 0, factor, False, start))
                 continue
             gradient = like(gradient, parameter)
             self._kept.append(gradient)  # the directions may live there until apply()
             momentum = 0 if parameter in self._elsewhere else self._momentum(state, parameter).data_ptr()
-            tensors.append((parameter.data_ptr(), gradient.data_ptr(), momentum, factor, True))
+            tensors.append((parameter.data_ptr(), gradient.data_ptr(), momentum, factor, True, start))
         return self._engine.prepare(lr, tensors)
 
     def basis(self, parameter: torch.Tensor) -> List[torch.Tensor]:
@@ -135,6 +147,7 @@ class NativePart:
         self._engine.set_step(k)
 
     def set_method(self, method: _core.Method) -> None:
+        self._method = method
         self._engine.set_method(method)
 
     def check(self, eta: float) -> None:

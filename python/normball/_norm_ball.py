@@ -31,10 +31,12 @@ class NormBall(torch.optim.Optimizer):
             ``norm="auto"`` see what a parameter is. Group keys: ``params``, ``lr``, ``norm``, ``role``, ``radius``,
             ``split``, ``batch``, ``param_names``, ``kinds``, ``aliases``.
         method: see ``method_names()``.
-        lr: gamma rho, the longest step relative to the balls. At most 1 where constrained. Not needed by ``"cg"`` and
-            ``"adaptive_sd"``, whose steps it scales.
+        lr: gamma rho, the longest step relative to the balls. At most 1 where constrained. Not needed by ``"cg"``,
+            ``"adaptive_sd"`` and the stepsize ``"distance_aware"``, whose steps it scales.
         alpha: weight of the newest gradient in the momentum, in (0, 1].
         rho, beta, l0, l1: as the method needs them. What it does not use is an error.
+        stepsize: a rule that finds it by what it sees, for ``"scion"`` and other methods whose steps all have the length lr:
+            ``"adagrad"``, ``"distance_aware"``, or ``"momo"``, which needs ``step(loss=loss)``. See docs/stepsizes.md.
         short_step: of ``"clipped_scion"``: ``"plain"`` (the default), ``"norm"`` or ``"diameter"``; of ``"s3cg"``:
             ``"norm"`` (the default) or ``"diameter"``.
         norm: by name, ``"auto"`` chooses; see ``explain()``. Or an object of your own with ``lmo(d)``, a minimizer of
@@ -65,8 +67,8 @@ class NormBall(torch.optim.Optimizer):
 
     def __init__(self, params: Params, method: str, lr: Optional[float] = None, *, alpha: float = 1.0,
                  rho: Optional[float] = None, beta: Optional[float] = None, l0: Optional[float] = None,
-                 l1: Optional[float] = None, short_step: Optional[str] = None, norm: Any = "auto",
-                 role: Optional[str] = None, radius: Optional[float] = None,
+                 l1: Optional[float] = None, short_step: Optional[str] = None, stepsize: Optional[str] = None,
+                 norm: Any = "auto", role: Optional[str] = None, radius: Optional[float] = None,
                  split: Union[None, int, str, Sequence[int]] = None, batch: Optional[int] = None,
                  rules: Optional[Rules] = None, radii: Optional[Mapping[str, float]] = None, solver: str = "exact",
                  maximize: bool = False, nonfinite: str = "error", threads: int = 0,
@@ -76,7 +78,7 @@ class NormBall(torch.optim.Optimizer):
         _options.check_keywords(where, unknown, _KEYWORDS)
         _gate.check_construction(where)
         if lr is None:
-            if method in _core.method_names() and method not in ("cg", "adaptive_sd"):
+            if method in _core.method_names() and _core.needs_lr(method, stepsize):
                 raise ValueError(f"[{where}] the method '{method}' needs lr")
             lr = 1.0
         self._execution: Dict[str, Any] = {"threads": threads, "overwrite_gradients": overwrite_gradients,
@@ -85,9 +87,9 @@ class NormBall(torch.optim.Optimizer):
         self._shared = None if process_group is None else _sharing.SharedSteps(where, process_group)
         self._forget()
         defaults = dict(method=method, lr=lr, alpha=alpha, rho=rho, beta=beta, l0=l0, l1=l1, short_step=short_step,
-                        norm=norm, role=role, radius=radius, split=split, batch=batch,
+                        stepsize=stepsize, norm=norm, role=role, radius=radius, split=split, batch=batch,
                         rules={} if rules is None else rules, radii={} if radii is None else radii, solver=solver,
-                        maximize=maximize, nonfinite=nonfinite, step=0)
+                        maximize=maximize, nonfinite=nonfinite, step=0, stepsize_memory=[])
         _options.check_lr(where, _options.check_shared(where, defaults, overwrite_gradients), defaults, 0)
         defaults.update(rules={pattern: dict(then) for pattern, then in defaults["rules"].items()},
                         radii=dict(defaults["radii"]))
@@ -214,7 +216,7 @@ class NormBall(torch.optim.Optimizer):
 
     def _take_snapshot(self) -> List[Any]:
         """All that routes and buffers depend on."""
-        kept = [key for key in _options.SHARED if key != "step" and key not in _options.NUMBERS]
+        kept = [key for key in _options.SHARED if key not in _options.COUNTED + _options.NUMBERS]
         kept += [key for key in _options.OWN + _options.DESCRIBING + (_options.ALIASES,) if key != "lr"]
         return [self._threads()] + [
             ([_options.frozen(group.get(key)) for key in kept],
@@ -273,7 +275,7 @@ class NormBall(torch.optim.Optimizer):
         for entry in entries:
             self._lr(entry, method, lrs)
             if self._shared is not None:
-                _sharing.check_entry(where, entry, self._execution)
+                _sharing.check_entry(where, entry, self._execution, method)
             if not self._in_core(entry):
                 check_solver(where, entry)
         return entries
@@ -306,51 +308,49 @@ class NormBall(torch.optim.Optimizer):
             self._shared.plan(self.param_groups, entries, self._execution["overwrite_gradients"])
         self._order = {block.name: i for i, block in enumerate(b for entry in entries for b in entry.route.blocks)}
 
-    def _gradient(self, entry: Entry) -> Optional[torch.Tensor]:
-        """What the step may read, after the checks that it and the momentum fit their parameter."""
-        where, name = type(self).__name__, entry.route.name
-        gradient = _gate.checked_gradient(where, name, entry.parameter)
-        _gate.check_state(where, name, entry.parameter, self.state.get(entry.parameter, {}))
-        return gradient.neg() if gradient is not None and self.param_groups[0]["maximize"] else gradient
-
     @torch.no_grad()
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
-        """One step. The closure, if given, reevaluates the model; its loss is returned. Threads take their turns."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        with self._lock:
-            self._step()
-        return loss
+    def step(self, closure: Optional[Callable[[], Any]] = None, *, loss: Any = None) -> Any:  # type: ignore[override]
+        """One step. The closure, if given, reevaluates the model; its loss is returned. Threads take their turns.
 
-    def _get_ready(self) -> Optional[_joint.Ready]:
+        ``loss``, of all ranks together, is for a stepsize that needs it (``"momo"``); a closure returns it.
+        """
+        of_closure = None
+        if closure is not None:
+            if loss is not None:
+                raise ValueError(f"[{type(self).__name__}.step] got a loss and a closure, which returns one: give one of them")
+            with torch.enable_grad():
+                of_closure = closure()
+        with self._lock:
+            self._step(loss if closure is None else of_closure)
+        return of_closure
+
+    def _get_ready(self, given_loss: Any) -> Optional[_joint.Ready]:
         """All checks that need no other rank; None where no parameter has a gradient."""
         where, method = type(self).__name__, self._refresh()
         lrs = [_options.check_lr(where, method, group, index) for index, group in enumerate(self.param_groups)]
-        gradients = [[self._gradient(entry) for entry in part.entries] for part in self._parts]
+        gradients = _joint.gradients_of(where, self._parts, self.state, self.param_groups[0]["maximize"])
         if all(gradient is None for own in gradients for gradient in own):
             return None
         self._apart = _joint.check_apart(where, self._parts, gradients, self.state, self._apart)
         k = _options.next_step(where, self.param_groups)
-        lr = max(lrs)  # the method's; every parameter has its factor of it
+        lr = max(lrs)  # every parameter has its factor of it
         factors = [[self._lr(entry, method, lrs) / lr if lr > 0 else 1.0 for entry in part.entries] for part in self._parts]
         # A part of the core checks its own gradients before it changes anything; several must be checked together.
         if len(self._parts) > 1 or not isinstance(self._parts[0], NativePart):
             _joint.check_finite(where, self._parts, gradients, self.state)
-        return _joint.Ready(method, gradients, k, lrs, factors)
+        loss, memory = _joint.loss_for(where, method, given_loss), _joint.memory_of(where, method, self.param_groups)
+        return _joint.Ready(method, gradients, k, lrs, factors, loss, memory)
 
-    def _step(self) -> None:
+    def _step(self, given_loss: Any) -> None:
         shared = self._shared
         ready: Optional[_joint.Ready] = None
         try:
-            ready = self._get_ready() if shared is None else shared.get_ready(self._get_ready, lambda: self._parts,
-                                                                              self.param_groups, self.state)
+            ready = self._get_ready(given_loss) if shared is None else shared.get_ready(
+                lambda: self._get_ready(given_loss), lambda: self._parts, self.param_groups, self.state)
             if ready is None:
                 return
-            method, gradients, k, lrs, factors = ready
-            lr = max(lrs)
-            joint = _joint.prepare(type(self).__name__, self._parts, method, gradients, lr, factors, self.state, k)
+            method, k, lr = ready.method, ready.k, max(ready.lrs)
+            joint = _joint.prepare(type(self).__name__, self._parts, ready, self.state)
             for part, share in zip(self._parts, joint.shares):
                 part.apply(joint.eta * share)
         except NonFiniteError as error:
@@ -368,6 +368,7 @@ class NormBall(torch.optim.Optimizer):
                                  stalled=joint.stalled)
         for group in self.param_groups:
             group["step"] = k + 1
+            group["stepsize_memory"] = list(joint.memory)
         if joint.stalled and not self._warned:
             self._warned = True
             text = _initialize.stall(self._entries(), joint.pairing)

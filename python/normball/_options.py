@@ -12,10 +12,11 @@ from ._ranks import Ranks
 
 # One step has one s, so these belong to the whole optimizer. They are in every group, as torch keeps options, and must
 # agree; a schedule for alpha sets it in all groups.
-SHARED = ("method", "alpha", "rho", "beta", "l0", "l1", "short_step", "maximize", "nonfinite", "rules", "radii",
-          "solver", "step")
+SHARED = ("method", "alpha", "rho", "beta", "l0", "l1", "short_step", "stepsize", "maximize", "nonfinite", "rules",
+          "radii", "solver", "step", "stepsize_memory")
 # Of these, what a schedule may change without new routes and buffers.
-NUMBERS = ("alpha", "rho", "l0", "l1", "short_step")
+NUMBERS = ("alpha", "rho", "l0", "l1", "short_step", "stepsize")
+COUNTED = ("step", "stepsize_memory")  # by steps, not by the user
 OWN = ("lr", "first_lr", "norm", "role", "radius", "split", "batch")
 # One for each parameter, where the user or a module gave them.
 DESCRIBING = ("param_names", "kinds")
@@ -67,8 +68,7 @@ def name(where: str, what: str, value: Any) -> str:
 def make_method(where: str, options: Mapping[str, Any]) -> _core.Method:
     """The method of these shared options, with the core's checks; options that it would ignore are refused too."""
     given = {key: None if options[key] is None else number(where, key, options[key]) for key in _METHOD_OPTIONS}
-    if options["short_step"] is not None:
-        given["short_step"] = name(where, "short_step", options["short_step"])
+    given.update({key: name(where, key, options[key]) for key in ("short_step", "stepsize") if options[key] is not None})
     if not isinstance(options["solver"], str):
         raise ValueError(f"[{where}] solver is a name such as 'exact' or 'muon', got {options['solver']!r}; leave it out "
                          f"for the exact one")
@@ -81,7 +81,7 @@ def next_step(where: str, groups: Sequence[Mapping[str, Any]]) -> int:
     k = checked_step(where, groups[0]["step"])
     for index, group in enumerate(groups):
         if group["step"] != k:
-            raise _disagreement(where, "step", groups, index)
+            raise disagreement(where, "step", groups, index)
     if k == _MOST_STEPS:
         raise ValueError(f"[{where}] step is 2**62, the largest count: one more could not be loaded again")
     return k
@@ -109,6 +109,9 @@ def check_shared(where: str, options: Mapping[str, Any], overwrites: bool = Fals
     if options["nonfinite"] not in ("error", "skip"):
         raise ValueError(f"[{where}] nonfinite must be 'error' or 'skip', got {options['nonfinite']!r}")
     boolean(where, "maximize", options["maximize"])
+    if options["maximize"] and method.needs_loss:
+        raise ValueError(f"[{where}] the stepsize '{method.rule}' minimizes the loss down to f_star; with maximize there is none: "
+                         f"minimize the negative loss instead")
     if options["maximize"] and overwrites:
         raise ValueError(f"[{where}] overwrite_gradients has no effect with maximize: the step works on a negative copy of "
                          f"each gradient")
@@ -375,10 +378,10 @@ def check_agreement(where: str, groups: Sequence[Mapping[str, Any]]) -> None:
     for index, group in enumerate(groups):
         for key in SHARED:
             if group[key] != first[key]:
-                raise _disagreement(where, key, groups, index)
+                raise disagreement(where, key, groups, index)
 
 
-def _disagreement(where: str, key: str, groups: Sequence[Mapping[str, Any]], index: int) -> ValueError:
+def disagreement(where: str, key: str, groups: Sequence[Mapping[str, Any]], index: int) -> ValueError:
     return ValueError(f"[{where}] {key} belongs to the whole optimizer, since one step has one s; group {index} has "
                       f"{groups[index][key]!r}, group 0 has {groups[0][key]!r}. Groups may have their own lr, norm, role, "
                       f"radius, split and batch")

@@ -16,7 +16,7 @@ from . import _core, _shards
 from ._core import NonFiniteError
 from ._exchange import Exchange, Matrix
 from ._fallback import GEOMETRIES, Layer, compute_dtype, divided, geometry_norm, lengths_of, pairing_of
-from ._native import Entry, LayerRow
+from ._native import Entry, Found, LayerRow
 from ._ranks import Ranks
 
 _CACHED = 1 << 15  # elements
@@ -105,8 +105,8 @@ class ShardedPart:
         return self._exchanges[key]
 
     def prepare(self, gradients: Sequence[Optional[torch.Tensor]], lr: float, factors: Sequence[float],
-                state: MutableMapping[Any, Any]) -> Tuple[float, float]:
-        """(s, ||v||) of these parameters in all ranks, each of which has its factor of lr."""
+                state: MutableMapping[Any, Any]) -> Found:
+        """What these parameters in all ranks, each of which has its factor of lr, add to the step."""
         self.abandon()
         self._state, self._gamma, self._failure = state, lr / self._method.rho, None
         live = [i for i, block in enumerate(self._blocks)
@@ -190,7 +190,7 @@ class ShardedPart:
         self._ranks.raise_first([row[0] > 0 for row in every], failure, [row[1] > 0 for row in every])
         return [max(column) if biggest else sum(column) for column in zip(*(row[2:] for row in every))]
 
-    def _join(self, live: Sequence[int], shares: Sequence[float]) -> Tuple[float, float]:
+    def _join(self, live: Sequence[int], shares: Sequence[float]) -> Found:
         method, layers = self._method, self._prepared.layers
         pairings = [_pairing(layer.d, layer.w) if method.constrained else 0.0 for layer in layers]
         sums = self._sums([*shares, *pairings])
@@ -208,7 +208,8 @@ class ShardedPart:
             keep = 1 if method.constrained else 0
             norms = self._norms(live, {i: keep * layer.w + layer.unit * layer.u for i, layer in zip(live, layers)})
             length = method.combine_norms([norms[i] / (layer.scale * layer.radius) for i, layer in zip(live, layers)])
-        return sum(pairings) + total, length
+        slope = sum(layer.lr_factor * row[1] for layer, row in zip(layers, self._rows))
+        return sum(pairings) + total, length, slope, 0.0
 
     def _weight_sizes(self) -> Dict[int, float]:
         """||W|| / r of all matrices."""

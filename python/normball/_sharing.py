@@ -5,7 +5,7 @@ from typing import Any, Callable, List, Mapping, MutableMapping, Optional, Seque
 
 import torch
 
-from . import _facts, _shards
+from . import _core, _facts, _shards
 from ._holders import Holders
 from ._joint import Part, Ready
 from ._native import Entry, NativePart, is_native
@@ -15,9 +15,12 @@ Groups = Sequence[Mapping[str, Any]]
 State = MutableMapping[Any, Any]
 
 
-def check_entry(where: str, entry: Entry, execution: Mapping[str, Any]) -> None:
+def check_entry(where: str, entry: Entry, execution: Mapping[str, Any], method: _core.Method) -> None:
     """Refuses by name what ranks cannot share."""
     name, parameter = entry.route.name, entry.parameter
+    if _shards.is_sharded(parameter) and method.needs_distance:
+        raise ValueError(f"[{where}] the stepsize '{method.rule}' measures distances, which it cannot do for sharded parameters "
+                         f"such as '{name}': take 'adagrad' or 'momo'")
     if _shards.is_sharded(parameter) and execution["overwrite_gradients"]:
         raise ValueError(f"[{where}] overwrite_gradients has no effect on sharded parameters such as '{name}'")
     if execution["backend"] == "torch":

@@ -23,6 +23,8 @@ def upgrade(groups: Sequence[Dict[str, Any]], first_lrs: Sequence[float] = ()) -
     for group in groups:
         if group.get("short_step") == "plain" and group.get("method") not in ("clipped_scion", "unconstrained_clipped_scion"):
             group["short_step"] = None
+        group.setdefault("stepsize", None)  # since 0.5
+        group.setdefault("stepsize_memory", [])
     for group, first in zip(groups, first_lrs):
         group.setdefault("first_lr", first)
 
@@ -68,7 +70,7 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
             continue
         _check_same_shape(where, name, parameter, state[index])
         _check_cut(where, name, parameter, state[index])
-        state[index] = {key: _Wrapped(value) if key in ("momentum", "basis") else value
+        state[index] = {key: _Wrapped(value) if key in ("momentum", "basis", "start") else value
                         for key, value in state[index].items()}
     return {**state_dict, "state": state, "param_groups": groups}
 
@@ -97,10 +99,11 @@ def _count(number: int, what: str) -> str:
 
 
 def _check_same_shape(where: str, name: str, parameter: torch.Tensor, saved: Any) -> None:
-    momentum = saved.get("momentum") if isinstance(saved, dict) else None
-    if isinstance(momentum, torch.Tensor) and momentum.shape != parameter.shape:
-        raise ValueError(f"[{where}] the state dict is of another model: its momentum of '{name}' is {list(momentum.shape)}, the "
-                         f"parameter {list(parameter.shape)}")
+    for key in ("momentum", "start"):
+        tensor = saved.get(key) if isinstance(saved, dict) else None
+        if isinstance(tensor, torch.Tensor) and tensor.shape != parameter.shape:
+            raise ValueError(f"[{where}] the state dict is of another model: its {key} of '{name}' is {list(tensor.shape)}, the "
+                             f"parameter {list(parameter.shape)}")
 
 
 def _check_cut(where: str, name: str, parameter: torch.Tensor, saved: Any) -> None:

@@ -11,7 +11,7 @@ is one s.
 """
 from __future__ import annotations
 
-from typing import Any, List, Union
+from typing import Any, List, Optional, Union
 
 from torch import nn
 
@@ -73,14 +73,21 @@ class ClippedScion(NormBall):
     """Algorithm 3 (unconstrained, the default) or 4 (constrained): the step of Scion, clipped at s = rho.
 
     ``short_step`` is for the constrained method: ``"plain"`` clips s itself, as in the paper's experiments;
-    ``"norm"`` and ``"diameter"`` are its variants 1 and 2. All other options are those of NormBall.
+    ``"norm"`` and ``"diameter"`` are its variants 1 and 2. With ``rho="auto"`` the threshold is the median of the last 100 s (the
+    stepsize ``"auto_clipped"``). All other options are those of NormBall.
 
     >>> optimizer = ClippedScion(model, lr=1e-3, alpha=0.1, rho=100, radii={"hidden": 50, "output": 3000})
     """
 
-    def __init__(self, params: Params, lr: float, alpha: float, rho: float, constrained: bool = False,
+    def __init__(self, params: Params, lr: float, alpha: float, rho: Union[float, str], constrained: bool = False,
                  short_step: str = "plain", **options: Any) -> None:
         where = type(self).__name__
+        if isinstance(rho, str):
+            if rho != "auto" or short_step != "plain" or "stepsize" in options:
+                raise ValueError(f"[{where}] rho must be a number, or 'auto' with the plain short_step and no stepsize, got {rho!r}")
+            method = "scion" if _options.boolean(where, "constrained", constrained) else "unconstrained_scion"
+            super().__init__(params, method, lr, alpha=alpha, stepsize="auto_clipped", **options)
+            return
         method = "clipped_scion" if _options.boolean(where, "constrained", constrained) else "unconstrained_clipped_scion"
         super().__init__(params, method, lr, alpha=alpha, rho=rho, short_step=_options.name(where, "short_step", short_step),
                          **options)
@@ -92,7 +99,10 @@ class Scion(NormBall):
     Options are those of NormBall.
     """
 
-    def __init__(self, params: Params, lr: float, alpha: float, constrained: bool = False, **options: Any) -> None:
+    def __init__(self, params: Params, lr: Optional[float] = None, alpha: Optional[float] = None, constrained: bool = False,
+                 **options: Any) -> None:
         where = type(self).__name__
+        if alpha is None:
+            raise ValueError(f"[{where}] needs alpha, the weight of the newest gradient in the momentum")
         method = "scion" if _options.boolean(where, "constrained", constrained) else "unconstrained_scion"
         super().__init__(params, method, lr, alpha=alpha, **options)

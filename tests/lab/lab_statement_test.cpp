@@ -71,7 +71,41 @@ TEST(Statements, RatesAreAQuarterOrSteeper) {
 // The checks can fail: four times the largest stepsize that the theorem allows.
 TEST(Statements, StepsAboveTheConditionAreCaught) {
   const Settings broken{.quick = true, .stepsize_factor = 4};
-  for (const auto statement : {"descent", "ggnc", "s3cg-descent"}) {
+  for (const auto statement : {"descent", "ggnc", "s3cg-descent", "adagrad-smooth"}) {
+    const auto rows = check({.statements = {statement}, .problems = {"quadratic"}}, broken);
+    size_t failed = 0;
+    for (const auto& row : rows) failed += !row.pass;
+    EXPECT_GT(failed, 0u) << statement;
+  }
+}
+
+TEST(Statements, StepsBeyondTheLocalSmoothnessAreCaught) {
+  const Settings broken{.quick = true, .stepsize_factor = 30};
+  for (const auto statement : {"adagrad", "distance"}) {
+    for (const auto& row : check({.statements = {statement}, .problems = {"cosh"}}, broken)) {
+      EXPECT_FALSE(row.pass) << statement << ", " << row.norm;
+    }
+  }
+}
+
+// What a step may take off is a bound from below as well: shorter steps do less than was promised.
+TEST(Statements, StepsBelowTheRuleAreCaught) {
+  const Settings broken{.quick = true, .stepsize_factor = 0.01};
+  for (const auto statement :
+       {"momo-smooth", "momo", "momo-ball", "auto-clipped-smooth", "auto-clipped"}) {
+    const auto rows = check({.statements = {statement}, .problems = {"quadratic"}}, broken);
+    size_t failed = 0;
+    for (const auto& row : rows) failed += !row.pass;
+    EXPECT_GT(failed, 0u) << statement;
+  }
+}
+
+// AdaGrad and the distance-aware steps without their memory are steps of one length, and a search
+// that believes every trial is none.
+TEST(Statements, RulesThatForgetAreCaught) {
+  const Settings broken{.forget = true};
+  for (const auto statement :
+       {"adagrad-smooth", "adagrad-ball", "distance-smooth", "line-search"}) {
     const auto rows = check({.statements = {statement}, .problems = {"quadratic"}}, broken);
     size_t failed = 0;
     for (const auto& row : rows) failed += !row.pass;

@@ -44,12 +44,12 @@ void expect_no_allocation(const Method& method, const char* solver, Execution ex
   net.layers = layers_with(solver);
   Optimizer<T> optimizer(method, net.layers, execution);
   const auto parameters = net.parameters();
-  optimizer.step(parameters);
+  optimizer.step(parameters, 1);
   for (int k = 0; k < 3; ++k) {
     for (auto& gradient : net.gradients)
       std::ranges::rotate(gradient.data, gradient.data.begin() + 1);
     const long before = allocations;
-    optimizer.step(parameters);
+    optimizer.step(parameters, 1);
     ASSERT_EQ(allocations - before, 0)
         << method.name << ", " << solver << ", step " << k << ", threads " << execution.threads
         << ", light " << execution.light << ", overwrite " << execution.overwrite_gradients;
@@ -68,6 +68,11 @@ TEST(Allocation, NoneAfterTheFirstStepForEveryMethodAndSolver) {
         expect_no_allocation<float>(method, solver, {.threads = 1});
         expect_no_allocation<double>(method, solver, {.threads = 2});
       }
+    }
+    for (const StepRule& rule :
+         {StepRule(AdaGrad{}), StepRule(DistanceAware{.most = 1}), StepRule(Momo{})}) {
+      const Method method = make_method("scion", {.lr = 0.1, .alpha = 0.5, .stepsize = rule});
+      expect_no_allocation<float>(method, solver, {.threads = 2});
     }
     const Method method = unconstrained_clipped_scion(0.1, 0.5, 10);
     expect_no_allocation<float>(method, solver, {.threads = 2, .overwrite_gradients = true});

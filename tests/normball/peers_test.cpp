@@ -121,10 +121,11 @@ void expect_as_one_process(int count, const Method& method, const Execution& exe
   for (int k = 0; k < 3; ++k) {
     alone.new_gradients(random, 0.1);
     for (auto& process : all) process.model.gradients = alone.gradients;
-    const StepReport expected = one.step(alone.parameters());
+    const StepReport expected = one.step(alone.parameters(), 2 - 0.1 * k);
     std::vector<StepReport> reports(all.size());
     on_each<T>(all, [&](Process<T>& process, int rank) {
-      reports[static_cast<size_t>(rank)] = process.optimizer.step(process.model.parameters());
+      reports[static_cast<size_t>(rank)] =
+          process.optimizer.step(process.model.parameters(), 2 - 0.1 * k);
     });
     for (size_t r = 0; r < all.size(); ++r) {
       EXPECT_EQ(all[r].model.weights, alone.weights) << method.name << ", rank " << r;
@@ -145,6 +146,37 @@ TEST(Peers, StepAsOneProcessToTheBit) {
         make_method(name, {.lr = 0.01, .alpha = 0.5, .rho = 2, .beta = 2, .l0 = 1, .l1 = 1});
     for (const int count : {1, 2, 3, 4}) expect_as_one_process<float>(count, method, {});
   }
+  for (const StepRule& rule : {StepRule(AdaGrad{}), StepRule(DistanceAware{}), StepRule(Momo{})}) {
+    const Method method =
+        make_method("unconstrained_scion", {.lr = 0.01, .alpha = 0.5, .stepsize = rule});
+    for (const int count : {1, 3}) expect_as_one_process<float>(count, method, {});
+  }
+}
+
+TEST(Peers, GiveOneLoss) {
+  const Model<double> model(several_matrices(), 5);
+  const Method momo = make_method("unconstrained_scion", {.lr = 0.01, .stepsize = Momo{}});
+  auto all = processes(3, model, momo, {});
+  const auto expect_told = [&](std::function<std::optional<double>(int)> loss, const char* text) {
+    on_each<double>(all, [&](Process<double>& process, int rank) {
+      try {
+        process.optimizer.step(process.model.parameters(), loss(rank));
+        ADD_FAILURE() << text;
+      } catch (const std::exception& error) {
+        EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+      }
+      EXPECT_EQ(process.model.weights, model.weights);
+    });
+  };
+  expect_told([](int rank) { return 1.0 + rank; }, "has the loss 2, rank 0 1");
+  expect_told([](int) { return std::nan(""); }, "the loss is not finite");
+  on_each<double>(all, [&](Process<double>& process, int rank) {
+    const auto own = rank == 1 ? std::optional<double>() : 1.0;
+    EXPECT_THROW(process.optimizer.step(process.model.parameters(), own), std::exception);
+  });
+  on_each<double>(all, [](Process<double>& process, int) {
+    EXPECT_FALSE(process.optimizer.step(process.model.parameters(), 1).skipped);
+  });
 }
 
 TEST(Peers, StepAsOneProcessInEveryExecutionAndCombination) {
@@ -208,7 +240,7 @@ void expect_refused(size_t bad_layer, int bad_rank, const Execution& execution) 
         }
       });
     } else {
-      one.step(alone.parameters());
+      one.step(alone.parameters(), 2 - 0.1 * k);
       on_each<double>(
           all, [](auto& process, int) { process.optimizer.step(process.model.parameters()); });
     }
@@ -266,7 +298,7 @@ TEST(Peers, AFailureWhileDirectionsAreFoundStopsAllAtTheSamePlace) {
               [&] { process.optimizer.step(process.model.parameters()); }, parts);
         });
       } else {
-        one.step(alone.parameters());
+        one.step(alone.parameters(), 2 - 0.1 * k);
         on_each<double>(
             all, [](auto& process, int) { process.optimizer.step(process.model.parameters()); });
       }

@@ -532,7 +532,7 @@ def test_other_python_threads_run_during_a_step():
     thread.start()
     started.wait()
     engine = optimizer._parts[0]._engine
-    tensors = [(p.data_ptr(), p.grad.data_ptr(), optimizer.state[p]["momentum"].data_ptr(), 1.0, True)]
+    tensors = [(p.data_ptr(), p.grad.data_ptr(), optimizer.state[p]["momentum"].data_ptr(), 1.0, True, 0)]
     before = ticks[0]
     engine.prepare(0.01, tensors)  # one call into the core, some 50 ms long
     during = ticks[0] - before

@@ -188,6 +188,49 @@ double LayerStep<T>::direction_norm(Workspace& workspace) {
 }
 
 template <class T>
+void LayerStep<T>::write_direction(MatrixView<T> out, Workspace& workspace) {
+  if (shape_.size() == 0) return;
+  for_each_run(out, [&](Index at, Index n) { std::fill_n(out.data + at, n, T(0)); });
+  if (!takes_part()) return;
+  const Workspace::Frame frame(workspace);
+  const double factor = parameter_.lr_factor;
+  if (constrained_) copy<T>(parameter_.weight, out);
+  const auto d =
+      buffers_.stored() ? buffers_.average() : buffers_.next_average(0, shape_.rows, workspace);
+  rules_.in<T>().add(d, direction(nullptr, 0), constrained_ ? factor : 0, factor * unit(), out,
+                     workspace);
+}
+
+template <class T>
+void LayerStep<T>::make_start() {
+  start_.resize(static_cast<size_t>(shape_.size()));
+}
+
+template <class T>
+void LayerStep<T>::take_start(ConstMatrixView<T> weight) {
+  if (!start_.empty()) copy<T>(weight, start());
+}
+
+template <class T>
+MatrixView<T> LayerStep<T>::start() {
+  if (start_.empty()) return {};
+  return {start_.data(), shape_.rows, shape_.cols};
+}
+
+template <class T>
+double LayerStep<T>::distance(Workspace& workspace) {
+  if (shape_.size() == 0) return 0;
+  const ConstMatrixView<T> from = start_.empty() ? parameter_.start : ConstMatrixView<T>(start());
+  const Workspace::Frame frame(workspace);
+  const auto moved = workspace.matrix<T>(shape_.rows, shape_.cols);
+  for (Index i = 0; i < shape_.rows; ++i) {
+    const T *const w = parameter_.weight.row(i), *const w0 = from.row(i);
+    for (Index j = 0; j < shape_.cols; ++j) moved(i, j) = w[j] - w0[j];
+  }
+  return weight_norm(moved, workspace);
+}
+
+template <class T>
 std::size_t LayerStep<T>::move_scratch() const {
   return shape_.size() > 0 ? rules_.add_scratch(shape_) : 0;
 }

@@ -59,7 +59,12 @@ class LayerStep {
 
   double weight_norm(ConstMatrixView<T> weight, Workspace& workspace) const;  // ‖W‖ / r
   double direction_norm(Workspace& workspace);                                // ‖v‖ / r
-  std::size_t move_scratch() const;  // bytes that move() needs in a workspace
+  void write_direction(MatrixView<T> out, Workspace& workspace);  // v times the lr factor
+  void make_start();                                              // memory for x_0
+  void take_start(ConstMatrixView<T> weight);
+  MatrixView<T> start();                  // that memory, or empty
+  double distance(Workspace& workspace);  // ‖W − W_0‖ / r
+  std::size_t move_scratch() const;       // bytes that move() needs in a workspace
 
   // What a solver keeps between steps (the basis of a low-rank one), rows as long as the longer
   // side; else empty.
@@ -89,6 +94,7 @@ class LayerStep {
   bool elsewhere_;
   StepBuffers<T> buffers_;
   std::vector<double> lengths_;
+  std::vector<T> start_;               // W_0, where the rule needs it and it is not the caller's
   std::vector<T> state_, next_state_;  // what a solver keeps, before and after this step
   std::vector<Part> parts_;
 

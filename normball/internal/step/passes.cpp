@@ -10,7 +10,9 @@ namespace normball::detail {
 template <class T>
 Passes<T>::Passes(const std::vector<Layer>& layers, const Execution& execution,
                   std::shared_ptr<Peers<T>> peers)
-    : undoable_(execution.undoable), report_weight_norms_(execution.report_weight_norms) {
+    : undoable_(execution.undoable),
+      report_weight_norms_(execution.report_weight_norms),
+      external_(execution.external_momentum) {
   if (peers) shared_.emplace(std::move(peers), layers.size());
   std::vector<LayerWork> loads;
   layers_.reserve(layers.size());
@@ -36,12 +38,12 @@ Passes<T>::Passes(const std::vector<Layer>& layers, const Execution& execution,
 
 template <class T>
 void Passes<T>::begin(std::span<const Parameter<T>> parameters, const Method& method,
-                      std::int64_t step) {
+                      const StepStart& start) {
   constexpr auto where = "Optimizer::step";
   problem_ = {};
   failure_ = nullptr;
   try {
-    bind(where, parameters, method, step);
+    bind(where, parameters, method, start);
   } catch (const std::exception& error) {
     if (shared_) agree({.text = error.what()});
     throw;
@@ -50,7 +52,8 @@ void Passes<T>::begin(std::span<const Parameter<T>> parameters, const Method& me
 
 template <class T>
 void Passes<T>::bind(std::string_view where, std::span<const Parameter<T>> parameters,
-                     const Method& method, std::int64_t step) {
+                     const Method& method, const StepStart& start) {
+  const std::int64_t step = start.step;
   const double alpha = method.alpha.at(step);
   if (!(alpha > 0 && alpha <= 1)) {
     throw_invalid(where, "alpha must be in (0, 1], but the schedule ", method.alpha, " gives ",
@@ -64,13 +67,22 @@ void Passes<T>::bind(std::string_view where, std::span<const Parameter<T>> param
     layers_[l].buffers().require_scaled_for(where, layers_[l].name(), alpha);
   }
   require_apart(where, layers_, parameters, targets_);
+  measures_distance_ = needs_distance(method.rule);
+  if (measures_distance_ && external_) require_starts(where, layers_, parameters);
+  const bool asks = start.decides && needs_loss(method.rule);
+  if (asks) require_loss(where, method.rule, start.loss);
+  loss_finite_ = !asks || std::isfinite(*start.loss);
+  combination_ = method.combination;
+  distance_ = 0;
   for (size_t l = 0; l < layers_.size(); ++l) {
     layers_[l].bind(parameters[l], method.constrained, alpha, next_alpha);
+    if (measures_distance_ && start.first) layers_[l].take_start(parameters[l].weight);
   }
   const bool certain =
       !undoable_ && !may_overflow(method, step) && !needs_direction_norm(method.rule);
   for (auto& layer : layers_) layer.buffers().choose_early(certain);
   facts_ = {.step = step, .lr = method.lr.at(step), .alpha = alpha, .layers = 1};
+  if (asks) facts_.loss = *start.loss;
   for (const auto& layer : layers_) {  // FNV-1a, a bit at a time
     facts_.layers = (facts_.layers ^ (layer.takes_part() ? 1u : 0u)) * 1099511628211u;
   }
@@ -90,7 +102,9 @@ bool Passes<T>::may_overflow(const Method& method, std::int64_t step) const {
   }
   if (!std::isfinite(s)) return true;
   const double gamma = method.lr.at(step) / rho(method.rule);
-  const double most = eta(method.rule, {.pairing = s, .direction_norm = 1, .step = step});
+  const double most = memory_size(method.rule) > 0
+                          ? max_eta(method.rule)
+                          : eta(method.rule, {.pairing = s, .direction_norm = 1, .step = step});
   return !(gamma * most * longest <= largest);
 }
 
@@ -122,9 +136,45 @@ void Passes<T>::find_stages(Find body) {
           layer.weight_norm(layer.parameter().weight, workspaces_[static_cast<size_t>(thread)]);
     });
   }
+  if (measures_distance_ && finite())
+    measure_distance();  // a user's norm may fail: before the rest
   for (const Stage stage : {Stage::Stored, Stage::Overwriting, Stage::Elementwise}) {
     if (finite()) find_stage(stage, body);
   }
+}
+
+template <class T>
+void Passes<T>::measure_distance() {
+  parallel_for(static_cast<Index>(layers_.size()), work_.threads, [&](Index i, int thread) {
+    const auto l = static_cast<size_t>(i);
+    norms_[l] = layers_[l].distance(workspaces_[static_cast<size_t>(thread)]);
+  });
+  distance_ = combine_norms(combination_, norms_);
+}
+
+template <class T>
+void Passes<T>::write_directions(std::span<const MatrixView<T>> out) {
+  parallel_for(static_cast<Index>(layers_.size()), work_.threads, [&](Index i, int thread) {
+    const auto l = static_cast<size_t>(i);
+    layers_[l].write_direction(out[l], workspaces_[static_cast<size_t>(thread)]);
+  });
+}
+
+template <class T>
+double Passes<T>::slope() const {
+  double sum = 0;
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    if (!layers_[l].takes_part()) continue;
+    const double pairing = layers_[l].weight_pairing() + shares_[l] * layers_[l].dual();
+    sum += layers_[l].parameter().lr_factor * pairing;
+  }
+  return sum;
+}
+
+template <class T>
+void Passes<T>::make_starts(const Method& method) {
+  if (!needs_distance(method.rule) || external_) return;
+  for (auto& layer : layers_) layer.make_start();
 }
 
 template <class T>
@@ -227,6 +277,7 @@ StepProblem Passes<T>::problem() {
 
 template <class T>
 StepProblem Passes<T>::own_problem() {
+  if (!loss_finite_) return {.text = "the loss is not finite", .nonfinite = true};
   const auto bad = std::ranges::find(layers_, false, &LayerStep<T>::finite);
   if (bad == layers_.end()) return {};
   const std::string& name = bad->name();

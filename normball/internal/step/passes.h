@@ -19,6 +19,14 @@
 
 namespace normball::detail {
 
+// Of a step, beside its tensors.
+struct StepStart {
+  std::int64_t step = 0;
+  bool first = false;    // for the rule, whose memory is empty: x_0 is where it starts
+  bool decides = false;  // the rule does, not a driver
+  std::optional<double> loss = {};
+};
+
 template <class T>
 class Passes {
  public:
@@ -30,7 +38,8 @@ class Passes {
   const std::vector<LayerStep<T>>& layers() const { return layers_; }
 
   // Checks everything, then binds the tensors of this step: an error has changed nothing.
-  void begin(std::span<const Parameter<T>> parameters, const Method& method, std::int64_t step);
+  void begin(std::span<const Parameter<T>> parameters, const Method& method,
+             const StepStart& start);
   bool idle() const;  // no layer has a gradient
 
   // body(layer, share) for the parts of every layer that takes part. What may fail comes first and
@@ -38,6 +47,12 @@ class Passes {
   // see docs/design.md.
   using Find = void (*)(LayerStep<T>& layer, const Share& share);
   void find_directions(Find body);
+
+  void write_directions(std::span<const MatrixView<T>> out);
+  double distance() const { return distance_; }  // ‖x − x_0‖, where the rule needs it, else 0
+  double slope() const;                          // of the layers' pairings: see StepInput
+  // Memory for x_0, where the rule needs it and it is not the caller's.
+  void make_starts(const Method& method);
 
   // Adds up the parts, then the layers: s, or NaN where something is not finite.
   double combine(const Method& method, std::span<LayerReport> reports);
@@ -68,14 +83,16 @@ class Passes {
 
  private:
   void bind(std::string_view where, std::span<const Parameter<T>> parameters, const Method& method,
-            std::int64_t step);
+            const StepStart& start);
+  void measure_distance();
 
   // The order in which directions are found.
   enum class Stage { Stored, Overwriting, Elementwise };
   static Stage stage(LayerStep<T>& layer);
   void find_stage(Stage now, Find body);
   bool finite() const {
-    return problem_.text.empty() && std::ranges::all_of(layers_, &LayerStep<T>::finite);
+    return problem_.text.empty() && loss_finite_ &&
+           std::ranges::all_of(layers_, &LayerStep<T>::finite);
   }
   StepProblem own_problem();
   void find_stages(Find body);
@@ -87,7 +104,10 @@ class Passes {
 
   std::optional<SharedStep<T>> shared_;
   std::vector<LayerStep<T>> layers_;
-  bool undoable_, report_weight_norms_;
+  bool undoable_, report_weight_norms_, external_;
+  bool measures_distance_ = false, loss_finite_ = true;
+  Combination combination_ = Combination::Max;
+  double distance_ = 0;
   Work work_;
   std::vector<Workspace> workspaces_;
   std::size_t move_scratch_ = 0;  // bytes that the last pass needs in a workspace

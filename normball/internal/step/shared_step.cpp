@@ -49,6 +49,9 @@ std::string difference(const StepFacts& first, const StepFacts& other) {
   if (first.step != other.step) return text("is at step", first.step, other.step);
   if (first.lr != other.lr) return text("has the lr", first.lr, other.lr);
   if (first.alpha != other.alpha) return text("has the alpha", first.alpha, other.alpha);
+  if (first.loss != other.loss) {
+    return text("has the loss", first.loss, other.loss) + ": all must give that of all, averaged";
+  }
   if (first.layers != other.layers) return "has gradients for other parameters than rank 0";
   return {};
 }

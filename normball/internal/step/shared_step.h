@@ -14,6 +14,7 @@ namespace normball::detail {
 struct StepFacts {
   std::int64_t step = 0;
   double lr = 0, alpha = 0;
+  double loss = 0;           // 0 where the rule needs none
   std::uint64_t layers = 0;  // a digest of which take part
 };
 

@@ -11,9 +11,9 @@
 namespace normball::detail {
 namespace {
 
-template <class T>
+template <class T, class Entry>
 void require_shape(std::string_view where, const LayerStep<T>& layer, std::string_view what,
-                   MatrixView<T> view) {
+                   MatrixView<Entry> view) {
   require_view(where, view, "the ", what, " of '", layer.name(), "'");
   const Shape& shape = layer.shape();
   if (view.rows != shape.rows || view.cols != shape.cols) {
@@ -66,7 +66,7 @@ void require_parameters(std::string_view where, std::vector<LayerStep<T>>& layer
                         std::span<const Parameter<T>> parameters, double lr, bool constrained) {
   require_weights(where, layers, parameters);
   for (size_t l = 0; l < layers.size(); ++l) {
-    const auto& [weight, gradient, has_gradient, momentum, lr_factor] = parameters[l];
+    const auto& [weight, gradient, has_gradient, momentum, lr_factor, start] = parameters[l];
     if (!has_gradient) continue;
     require_shape(where, layers[l], "gradient", gradient);
     if (layers[l].buffers().writes_momentum()) {
@@ -82,6 +82,19 @@ void require_parameters(std::string_view where, std::vector<LayerStep<T>>& layer
                     "' must be finite, not negative", allowed_text(constrained), ", got ",
                     lr_factor * lr);
     }
+  }
+}
+
+template <class T>
+void require_starts(std::string_view where, std::vector<LayerStep<T>>& layers,
+                    std::span<const Parameter<T>> parameters) {
+  for (size_t l = 0; l < layers.size(); ++l) {
+    if (parameters[l].start.data == nullptr && layers[l].shape().size() > 0) {
+      throw_invalid(where,
+                    "the rule measures the distance from the start: give Parameter::start of '",
+                    layers[l].name(), "', a copy of its weight before the first step");
+    }
+    require_shape(where, layers[l], "start", parameters[l].start);
   }
 }
 
@@ -143,6 +156,8 @@ void require_step(std::string_view where, const std::vector<LayerStep<T>>& layer
                                 std::span<const Parameter<T>>);                           \
   template void require_parameters(std::string_view, std::vector<LayerStep<T>>&,          \
                                    std::span<const Parameter<T>>, double, bool);          \
+  template void require_starts(std::string_view, std::vector<LayerStep<T>>&,              \
+                               std::span<const Parameter<T>>);                            \
   template void require_apart(std::string_view, std::vector<LayerStep<T>>&,               \
                               std::span<const Parameter<T>>, std::vector<Target<T>>&);    \
   template void require_targets_apart(std::string_view, const std::vector<LayerStep<T>>&, \

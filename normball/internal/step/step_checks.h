@@ -22,6 +22,11 @@ template <class T>
 void require_parameters(std::string_view where, std::vector<LayerStep<T>>& layers,
                         std::span<const Parameter<T>> parameters, double lr, bool constrained);
 
+// ... and for each the x_0 that the caller keeps.
+template <class T>
+void require_starts(std::string_view where, std::vector<LayerStep<T>>& layers,
+                    std::span<const Parameter<T>> parameters);
+
 // What is written to, or read while others are written to.
 template <class T>
 struct Target {
