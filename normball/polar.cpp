@@ -46,6 +46,11 @@ void validate(const PolarSolver& solver) {
   }
 }
 
+bool depends_on_scale(const PolarSolver& solver) {
+  const auto* clipped = std::get_if<ClippedPolar>(&solver);
+  return clipped != nullptr && clipped->tau != 0;
+}
+
 Index polar_state_size(const PolarSolver& solver, Index rows, Index cols) {
   const auto* power = std::get_if<PowerIteration>(&solver);
   return power ? std::min(power->rank, std::min(rows, cols)) * std::max(rows, cols) : 0;

@@ -215,6 +215,17 @@ void bind_norms(py::module_& module) {
         return damped == nullptr ? std::nullopt : std::optional<double>(damped->damping);
       },
       py::arg("text"));
+  // (share, tau) of a clipping solver, of which one is 0; None for the others.
+  module.def(
+      "clipping",
+      [](const std::string& text) {
+        const PolarSolver solver = parse_polar_solver(text);
+        const auto* clipped = std::get_if<ClippedPolar>(&solver);
+        return clipped == nullptr
+                   ? std::nullopt
+                   : std::optional<std::pair<double, double>>({clipped->share, clipped->tau});
+      },
+      py::arg("text"));
   // (steps, safety, rescale_rows) of a Newton-Schulz solver, None for the others.
   module.def(
       "newton_schulz",

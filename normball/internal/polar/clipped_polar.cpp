@@ -116,7 +116,7 @@ void clip_by_svd(const ClippedPolar& solver, const PolarProblem<T>& p) {
 template <class T>
 void clipped_polar(const ClippedPolar& solver, const PolarProblem<T>& p) {
   const Workspace::Frame frame(p.workspace);
-  const double length = l2_norm<T>(p.x);            // σ_max is at most this
+  const double length = l2_norm<T>(p.x);          // σ_max is at most this
   if (solver.tau != 0 && length <= solver.tau) {  // nothing to cut
     const Reciprocal inverse = reciprocal(solver.tau);
     return p.scale_into(p.q, inverse.a, inverse.b);
