@@ -1,5 +1,6 @@
 #include "trainer/optim/training_optimizer.h"
 
+#include "normball/base/error.h"
 #include "trainer/config/config_method.h"
 #include "trainer/optim/averaged_optimizer.h"
 #include "trainer/optim/muon.h"
@@ -29,6 +30,10 @@ std::unique_ptr<TrainingOptimizer> make_optimizer(const config::Config& config,
                                                   const models::Model& model, std::int64_t steps,
                                                   std::shared_ptr<ranks::Ranks> ranks) {
   const Average average = parse_average(config.train.average);
+  if (ranks && !std::holds_alternative<NoAverage>(average)) {
+    normball::throw_invalid("train", "train.average = ", to_string(average), " is not supported ",
+                            "with several ranks: train in one process, or without an average");
+  }
   auto optimizer = make_alone(config, model, steps, std::move(ranks));
   if (std::holds_alternative<NoAverage>(average)) return optimizer;
   return std::make_unique<AveragedOptimizer>(std::move(optimizer), average, model, steps);
