@@ -85,12 +85,12 @@ std::vector<NamedTensor> AveragedOptimizer::state() {
 
 // Checkpoints have the evaluated weights as the model's, and the iterate in their place.
 void AveragedOptimizer::set_steps_taken(std::int64_t steps) {
-  if (std::holds_alternative<Tail>(averaged_.average()) && length_of(length_) != steps_) {
-    const std::int64_t stored = length_of(length_);
-    length_.copy_(length_tensor(steps_));
+  const std::int64_t stored = length_of(length_);
+  length_.copy_(length_tensor(steps_));
+  if (std::holds_alternative<Tail>(averaged_.average()) && stored != steps_) {
     normball::throw_invalid("train", "train.average = ", to_string(averaged_.average()),
                             " is of the last part of ", stored,
-                            " steps in the checkpoint, and the ", "run now has ", steps_,
+                            " steps in the checkpoint, and the run now has ", steps_,
                             ": keep run.steps (run.epochs)");
   }
   inner_->set_steps_taken(steps);
