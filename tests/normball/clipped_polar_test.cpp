@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 #include "normball/method.h"
 #include "normball/norms.h"
@@ -28,13 +30,30 @@ struct Decomposed {
   std::vector<double> sigma;
 };
 
-Decomposed decompose(Matrix<double> x) {
-  const SingleThreadedBlas guard;
+// Largest first. By Jacobi rotations where that is fast enough: beyond a ratio of 1000 the solver
+// uses LAPACK's decomposition itself, which would then be compared with itself.
+Decomposed decompose(const Matrix<double>& x) {
   const Index k = std::min(x.rows, x.cols);
   Decomposed all{Matrix<double>(x.rows, k), Matrix<double>(k, x.cols),
                  std::vector<double>(static_cast<size_t>(k))};
-  Workspace workspace;
-  blas::svd<double>(x.view(), all.u.view(), all.sigma.data(), all.vt.view(), workspace);
+  if (k > 40) {
+    const SingleThreadedBlas guard;
+    Matrix<double> destroyed = x;
+    Workspace workspace;
+    blas::svd<double>(destroyed.view(), all.u.view(), all.sigma.data(), all.vt.view(), workspace);
+    return all;
+  }
+  const Svd svd = jacobi_svd(x);
+  std::vector<Index> order(static_cast<size_t>(k));
+  std::iota(order.begin(), order.end(), Index{0});
+  std::ranges::sort(order, std::greater{},
+                    [&](Index i) { return svd.sigma[static_cast<size_t>(i)]; });
+  for (Index to = 0; to < k; ++to) {
+    const Index from = order[static_cast<size_t>(to)];
+    all.sigma[static_cast<size_t>(to)] = svd.sigma[static_cast<size_t>(from)];
+    for (Index i = 0; i < x.rows; ++i) all.u(i, to) = svd.u(i, from);
+    for (Index j = 0; j < x.cols; ++j) all.vt(to, j) = svd.v(j, from);
+  }
   return all;
 }
 
