@@ -59,6 +59,7 @@ struct Statement {
 
 std::vector<Statement> statements();
 std::span<const Statement> deterministic_statements();
+std::span<const Statement> clipped_statements();
 std::span<const Statement> constrained_statements();
 std::span<const Statement> stepsize_statements();
 std::span<const Statement> stochastic_statements();

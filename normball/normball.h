@@ -6,6 +6,7 @@
 #include "normball/normball_c.h"
 
 #ifdef __cplusplus
+#include "normball/average.h"
 #include "normball/base/error.h"
 #include "normball/iterate_sampler.h"
 #include "normball/joint_step.h"

@@ -41,7 +41,7 @@ ConstMatrixView<T> shrunk(ConstMatrixView<T> x, Workspace& workspace) {
 template <class T>
 bool shrinking_helps(const ResolvedNorm& norm, double value) {
   return std::is_same_v<T, double> && detail::rules(norm.geometry).homogeneous &&
-         !std::isfinite(value);
+         !depends_on_scale(norm.solver) && !std::isfinite(value);
 }
 
 // out <- factor lmo(d); returns ‖d‖* as the pairing estimates it.

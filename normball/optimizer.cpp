@@ -54,7 +54,7 @@ Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution exec
     validate(layer);  // its own radius too, where the method has another
     if (method_.norm) layer.norm = *method_.norm;
     if (method_.radius) layer.radius = *method_.radius;
-    validate(layer);
+    detail::require_suitable(layer, method_.constrained, execution.light);
   }
   if (peers && execution.light) {
     throw_invalid("Optimizer", "light keeps every average in its gradient buffer; with peers an ",

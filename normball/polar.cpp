@@ -17,6 +17,19 @@ void validate(const PolarSolver& solver) {
                     "; for less, use exact");
     }
   }
+  if (const auto* clipped = std::get_if<ClippedPolar>(&solver)) {
+    if (clipped->tau == 0) {
+      if (!(clipped->share > 0 && clipped->share <= 1)) {
+        throw_invalid("ClippedPolar", "share must be above 0 and at most 1, got ", clipped->share);
+      }
+    } else {
+      require_positive("ClippedPolar", "tau", clipped->tau);
+      if (clipped->share != 0) {
+        throw_invalid("ClippedPolar", "tau (", clipped->tau, ") and share (", clipped->share,
+                      ") are two thresholds: choose one and set the other to 0");
+      }
+    }
+  }
   if (const auto* power = std::get_if<PowerIteration>(&solver); power && power->rank < 1) {
     throw_invalid("PowerIteration", "rank must be at least 1, got ", power->rank);
   }
@@ -31,6 +44,11 @@ void validate(const PolarSolver& solver) {
     }
     require_positive("NewtonSchulz", "safety", iteration->safety);
   }
+}
+
+bool depends_on_scale(const PolarSolver& solver) {
+  const auto* clipped = std::get_if<ClippedPolar>(&solver);
+  return clipped != nullptr && clipped->tau != 0;
 }
 
 Index polar_state_size(const PolarSolver& solver, Index rows, Index cols) {
@@ -55,6 +73,7 @@ void polar(const PolarSolver& solver, ConstMatrixView<T> x, MatrixView<T> q, Wor
     const detail::PolarProblem<T>& p;
     void operator()(const ExactPolar&) const { exact_polar(p); }
     void operator()(const DampedPolar& s) const { damped_polar(s, p); }
+    void operator()(const ClippedPolar& s) const { clipped_polar(s, p); }
     void operator()(const SvdPolar&) const { svd_polar(p); }
     void operator()(const NewtonSchulz& s) const { newton_schulz_polar(s, p); }
     void operator()(const PowerIteration& s) const { power_iteration_polar(s, p); }

@@ -31,6 +31,17 @@ struct DampedPolar {
   friend bool operator==(const DampedPolar&, const DampedPolar&) = default;
 };
 
+// U diag(min(1, sigma / tau)) Vᵀ: singular values cut at tau instead of all set to one. That is x
+// projected on the spectral ball of radius tau, divided by tau, and minimizes <-x, q> + tau
+// ‖q‖_F²/2 over the unit ball: not an LMO, whose term tau is 0. It never leaves the ball, and its
+// pairing with x is at most the dual norm. See docs/polar.md for what holds and what does not.
+struct ClippedPolar {
+  double share = 0.1;  // tau = share * sigma_max, in (0, 1]; or 0, and then
+  double tau = 0;      // tau itself: what is small stays small, so that the step depends on ‖x‖
+
+  friend bool operator==(const ClippedPolar&, const ClippedPolar&) = default;
+};
+
 // UVᵀ from LAPACK's singular value decomposition in double, with the same rule: the slow reference.
 struct SvdPolar {
   friend bool operator==(const SvdPolar&, const SvdPolar&) = default;
@@ -61,20 +72,23 @@ struct PowerIteration {
   friend bool operator==(const PowerIteration&, const PowerIteration&) = default;
 };
 
-using PolarSolver = std::variant<ExactPolar, DampedPolar, SvdPolar, NewtonSchulz, PowerIteration>;
+using PolarSolver =
+    std::variant<ExactPolar, DampedPolar, ClippedPolar, SvdPolar, NewtonSchulz, PowerIteration>;
 
 // Presets: muon, you, polar_express, cans, cubic. steps == 0 means the usual number (cubic: 15).
 NewtonSchulz newton_schulz(std::string_view preset = "muon", int steps = 0);
 
-// "exact", "damped(damping=0.01)", "svd", "power(rank=8)", "muon",
-// "polar_express(steps=8, gram, rescale_rows)",
-// "custom(1.5 -0.5 0, 1.5 -0.5 0)".
+// "exact", "damped(damping=0.01)", "clip(share=0.1)", "clip(tau=2)", "svd", "power(rank=8)",
+// "muon", "polar_express(steps=8, gram, rescale_rows)", "custom(1.5 -0.5 0, 1.5 -0.5 0)".
 PolarSolver parse_polar_solver(std::string_view text);
 std::string to_string(const PolarSolver& solver);
 std::ostream& operator<<(std::ostream& out, const PolarSolver& solver);
 
 // Throws std::invalid_argument if the solver's options are out of range.
 void validate(const PolarSolver& solver);
+
+// Whether the result depends on the scale of x: where singular values are cut at a given tau.
+bool depends_on_scale(const PolarSolver& solver);
 
 // The number of elements that power iteration keeps between calls for a matrix of this size (its
 // basis, rank x the longer side), 0 for the other solvers.

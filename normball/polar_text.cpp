@@ -13,7 +13,7 @@ namespace normball {
 namespace {
 
 std::vector<std::string_view> solver_names() {
-  std::vector<std::string_view> names = {"exact", "damped", "svd", "power", "custom"};
+  std::vector<std::string_view> names = {"exact", "damped", "clip", "svd", "power", "custom"};
   const auto presets = detail::newton_schulz_presets();
   names.insert(names.end(), presets.begin(), presets.end());
   return names;
@@ -56,6 +56,17 @@ NewtonSchulz parse_custom(TextCall& call) {
   return solver;
 }
 
+ClippedPolar parse_clip(TextCall& call) {
+  const double tau = call.take_number("tau", 0);
+  return {.share = call.take_number("share", tau == 0 ? ClippedPolar{}.share : 0), .tau = tau};
+}
+
+std::string text_of(const ClippedPolar& solver) {
+  if (solver == ClippedPolar{}) return "clip";
+  return solver.tau == 0 ? call_text("clip", {"share=" + number_text(solver.share)})
+                         : call_text("clip", {"tau=" + number_text(solver.tau)});
+}
+
 std::string text_of(const NewtonSchulz& solver) {
   std::string inside;
   const auto add = [&](const std::string& part) { inside += (inside.empty() ? "" : ", ") + part; };
@@ -82,6 +93,8 @@ PolarSolver parse_polar_solver(std::string_view text) {
     solver = ExactPolar{};
   } else if (call.name == "damped") {
     solver = DampedPolar{call.take_number("damping", DampedPolar{}.damping)};
+  } else if (call.name == "clip") {
+    solver = parse_clip(call);
   } else if (call.name == "svd") {
     solver = SvdPolar{};
   } else if (call.name == "power") {
@@ -106,6 +119,7 @@ std::string to_string(const PolarSolver& solver) {
     std::string operator()(const DampedPolar& s) const {
       return s == DampedPolar{} ? "damped" : "damped(damping=" + number_text(s.damping) + ")";
     }
+    std::string operator()(const ClippedPolar& s) const { return text_of(s); }
     std::string operator()(const SvdPolar&) const { return "svd"; }
     std::string operator()(const NewtonSchulz& s) const { return text_of(s); }
     std::string operator()(const PowerIteration& s) const {

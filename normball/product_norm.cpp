@@ -80,6 +80,15 @@ void validate(const Layer& layer) {
   if (!error.empty()) throw_invalid("Layer", "shape of '", layer.name, "': ", error);
 }
 
+void require_lmo(std::string_view where, std::string_view layer, const ResolvedNorm& norm) {
+  if (norm.geometry != Geometry::Operator || !std::holds_alternative<ClippedPolar>(norm.solver)) {
+    return;
+  }
+  throw_invalid(where, "the norm of '", layer, "' clips singular values (", norm.solver,
+                "), which is no LMO: a constrained method could stand still where it should not; "
+                "choose an unconstrained method, or solver=exact");
+}
+
 ProductNorm::ProductNorm(std::vector<Layer> layers, Combination combination)
     : layers_(std::move(layers)), combination_(combination) {
   for (const auto& layer : layers_) validate(layer);

@@ -33,6 +33,8 @@ double combine_duals(Combination combination, std::span<const double> duals,
 // Throws std::invalid_argument, naming the layer, unless the radius is positive and finite and the
 // shape valid.
 void validate(const Layer& layer);
+// Throws for a constrained method where the direction is no LMO's: clipped singular values.
+void require_lmo(std::string_view where, std::string_view layer, const ResolvedNorm& norm);
 
 // The product norm on lists of matrices, one for each layer.
 class ProductNorm {

@@ -54,6 +54,16 @@ Tensor damped_polar(const DampedPolar& solver, const Tensor& x) {
   return ::torch::matmul(u * safe_divide(sigma, damped), v);
 }
 
+// x is d / scale: a threshold is of d.
+Tensor clipped_polar(const ClippedPolar& solver, const Tensor& x, const Tensor& scale) {
+  const auto [u, sigma, v] = ::torch::linalg_svd(x, /*full_matrices=*/false);
+  const auto values = sigma.to(::torch::kFloat64);
+  const auto tau =
+      solver.tau == 0 ? solver.share * values.max() : solver.tau / scale.to(::torch::kFloat64);
+  const auto cut = safe_divide(values, tau).clamp_max(1).to(x.scalar_type());
+  return ::torch::matmul(u * cut, v);
+}
+
 Tensor newton_schulz(const NewtonSchulz& solver, const Tensor& matrix) {
   const bool tall = matrix.size(0) > matrix.size(1);
   Tensor x = tall ? matrix.t() : matrix;
@@ -146,8 +156,11 @@ AtenDirection aten_direction(const ResolvedNorm& norm, const Tensor& d, const Te
       return {unit, columns.sum()};
     }
     case Geometry::Operator: {
-      // UVᵀ does not depend on the scale of d.
-      const auto u = aten_polar(norm.solver, safe_divide(d, d.abs().max()), basis);
+      // UVᵀ does not depend on the scale of d; clipped singular values may.
+      const Tensor largest = d.abs().max(), x = safe_divide(d, largest);
+      const auto* clipped = std::get_if<ClippedPolar>(&norm.solver);
+      const auto u = clipped != nullptr ? clipped_polar(*clipped, x, largest)
+                                        : aten_polar(norm.solver, x, basis);
       return {u, aten_pairing(d, u)};
     }
     case Geometry::Oracle: {

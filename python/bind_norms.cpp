@@ -5,6 +5,7 @@
 #include <optional>
 #include <tuple>
 
+#include "normball/average.h"
 #include "normball/base/error.h"
 #include "normball/norms.h"
 #include "python/bindings.h"
@@ -213,6 +214,31 @@ void bind_norms(py::module_& module) {
         const PolarSolver solver = parse_polar_solver(text);
         const auto* damped = std::get_if<DampedPolar>(&solver);
         return damped == nullptr ? std::nullopt : std::optional<double>(damped->damping);
+      },
+      py::arg("text"));
+  // (kind, its number, the whole text) of an average.
+  module.def(
+      "average",
+      [](const std::string& text) {
+        const Average average = parse_average(text);
+        const std::string whole = to_string(average);
+        double number = 0;
+        if (const auto* ema = std::get_if<Ema>(&average)) number = ema->decay;
+        if (const auto* tail = std::get_if<Tail>(&average)) number = tail->share;
+        if (const auto* free = std::get_if<ScheduleFree>(&average)) number = free->beta;
+        return std::tuple<std::string, double, std::string>(whole.substr(0, whole.find('(')),
+                                                            number, whole);
+      },
+      py::arg("text"));
+  // (share, tau) of a clipping solver, of which one is 0; None for the others.
+  module.def(
+      "clipping",
+      [](const std::string& text) {
+        const PolarSolver solver = parse_polar_solver(text);
+        const auto* clipped = std::get_if<ClippedPolar>(&solver);
+        return clipped == nullptr
+                   ? std::nullopt
+                   : std::optional<std::pair<double, double>>({clipped->share, clipped->tau});
       },
       py::arg("text"));
   // (steps, safety, rescale_rows) of a Newton-Schulz solver, None for the others.

@@ -45,12 +45,16 @@ def divided(d: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 
 def polar(d: torch.Tensor, solver: str) -> torch.Tensor:
     """UV^T of d, or the result of the named iteration."""
-    x, _ = _scaled(d)
+    x, scale = _scaled(d)
     if not x.any():
         return torch.zeros_like(d)
-    iteration, damping = _core.newton_schulz(solver), _core.damping(solver)
+    iteration, damping, clipping = _core.newton_schulz(solver), _core.damping(solver), _core.clipping(solver)
     if iteration is None:
         u, sigma, vh = torch.linalg.svd(x, full_matrices=False)
+        if clipping is not None:
+            share, tau = clipping
+            threshold = sigma[0].double() * share if tau == 0 else tau / scale.reshape(())
+            return (u * (sigma.double() / threshold).clamp(max=1).to(x.dtype)) @ vh
         if damping is not None:
             return (u * (sigma / torch.hypot(sigma, damping * sigma[0]))) @ vh
         kept = sigma > max(x.shape) * torch.finfo(x.dtype).eps * sigma[0]
@@ -68,19 +72,24 @@ def polar(d: torch.Tensor, solver: str) -> torch.Tensor:
     return x
 
 
-def check_solver(where: str, entry: Entry) -> None:
-    """Refuses a solver that torch operations do not have."""
+def check_solver(where: str, entry: Entry, constrained: bool) -> None:
+    """Refuses a solver that torch operations do not have, or that does not suit the method."""
     for block in entry.route.blocks if entry.route.python_norm is None else ():
         geometry, _, solver = _core.resolve(entry.route.norm, block.shape)
-        known = solver in ("exact", "svd") or _core.newton_schulz(solver) is not None or _core.damping(solver) is not None
+        known = solver in ("exact", "svd") or any(of(solver) is not None for of in
+                                                  (_core.newton_schulz, _core.damping, _core.clipping))
         if geometry == "operator" and not known and _shards.is_sharded(entry.parameter):
             raise ValueError(f"[{where}] the solver '{solver}' of '{entry.route.name}' keeps a basis of the whole matrix, which "
-                             f"ranks with sharded parameters do not have; use 'exact', 'damped', 'svd' or a Newton-Schulz "
-                             f"solver")
+                             f"ranks with sharded parameters do not have; use 'exact', 'damped', 'clip', 'svd' or a "
+                             f"Newton-Schulz solver")
         if geometry == "operator" and not known:
             raise ValueError(f"[{where}] the solver '{solver}' of '{entry.route.name}' needs contiguous float32 or float64 "
-                             f"tensors on the CPU and the core; in torch operations there are 'exact', 'damped', 'svd' and "
+                             f"tensors on the CPU and the core; in torch operations there are 'exact', 'damped', 'clip', 'svd' and "
                              f"the Newton-Schulz solvers")
+        if geometry == "operator" and constrained and _core.clipping(solver) is not None:
+            raise ValueError(f"[{where}] the norm of '{entry.route.name}' clips singular values ({solver}), which is no LMO: a "
+                             f"constrained method could stand still where it should not; choose an unconstrained method, or "
+                             f"solver=exact")
 
 
 @dataclass

@@ -277,7 +277,7 @@ class NormBall(torch.optim.Optimizer):
             if self._shared is not None:
                 _sharing.check_entry(where, entry, self._execution, method)
             if not self._in_core(entry):
-                check_solver(where, entry)
+                check_solver(where, entry, method.constrained)
         return entries
 
     def _make_parts(self, method: _core.Method) -> None:

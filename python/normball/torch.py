@@ -16,15 +16,17 @@ from typing import Any, List, Optional, Union
 from torch import nn
 
 from . import _core, _initialize, _options
+from ._average import Averaged
 from ._core import NonFiniteError
 from ._norm_ball import NormBall, Params
 from ._ranks import RanksError
 from ._report import LayerReport, StepReport
 from ._routing import named_groups
 
-__all__ = ["ClippedScion", "LayerReport", "NonFiniteError", "NormBall", "RanksError", "Scion", "StepReport", "initialize_",
+__all__ = ["Averaged", "ClippedScion", "LayerReport", "NonFiniteError", "NormBall", "RanksError", "Scion", "StepReport", "initialize_",
            "method_names", "named_groups", "scale_into_balls_"]
 
+Averaged.__module__ = __name__
 RanksError.__module__ = __name__
 NormBall.__module__ = __name__  # where it is public, and where pickles look for it
 

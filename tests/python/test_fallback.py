@@ -14,7 +14,7 @@ from reference import polar
 OPTIONS = dict(lr=0.01, alpha=0.2, rho=2.0)
 
 
-@pytest.mark.parametrize("solver", ["exact", "damped", "damped(damping=0.1)", "svd", "muon", "polar_express", "cubic",
+@pytest.mark.parametrize("solver", ["exact", "damped", "damped(damping=0.1)", "clip", "clip(tau=0.7)", "svd", "muon", "polar_express", "cubic",
                                     "muon(gram)", "muon(rescale_rows)", "polar_express(steps=8)", "custom(1.5 -0.5 0, 1.5 -0.5 0)"])
 @pytest.mark.parametrize("shape", [(6, 10), (10, 6)])
 def test_solvers_are_the_core_s(solver, shape):

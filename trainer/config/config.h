@@ -89,6 +89,7 @@ struct TrainConfig {
   double label_smoothing = 0;
   std::string loss = "mean";
   bool overfit_batch = false;
+  std::string average = "none";
 
   // Samples of one forward pass, and how many of those make a step.
   std::int64_t micro() const { return micro_batch == 0 ? batch : micro_batch; }

@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "normball/average.h"
 #include "normball/base/text.h"
 #include "normball/method.h"
 #include "normball/norms.h"
@@ -48,6 +49,7 @@ std::vector<std::string_view> names_of(std::span<const Kind> kinds) {
 
 void check_norm(std::string_view text) { parse_norm(text); }
 void check_solver(std::string_view text) { parse_polar_solver(text); }
+void check_average(std::string_view text) { parse_average(text); }
 
 std::vector<Key> make_keys() {
   using enum OnResume;
@@ -196,6 +198,15 @@ std::vector<Key> make_keys() {
   train(
       "overfit_batch", place<&Config::train, &T::overfit_batch>(), {},
       "train on the first batch again and again: a correct model and stepsize bring its loss to 0");
+  keys.push_back({"train",
+                  "average",
+                  place<&Config::train, &T::average>(),
+                  {},
+                  {},
+                  check_average,
+                  Same,
+                  "of the iterates, evaluated and saved: none, ema(0.9999), tail(0.25), "
+                  "schedule_free(0.9) or soda"});
 
   const auto optimizer = [&](std::string_view name, Place p, Range range, std::string_view help,
                              std::vector<std::string_view> choices = {},

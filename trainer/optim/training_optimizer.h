@@ -48,6 +48,12 @@ class TrainingOptimizer {
   // After the tensors of state() were overwritten.
   virtual void set_steps_taken(std::int64_t steps) = 0;
 
+  // Whether the weights to evaluate and keep are others than those of the steps: an average.
+  virtual bool has_average() const { return false; }
+  // Puts them in the weights' place, and back again the next time. Checkpoints are saved so, and
+  // set_steps_taken() undoes it.
+  virtual void exchange() {}
+
   // Which parameter is treated how, as a table.
   virtual std::string explain() = 0;
 };
@@ -57,5 +63,19 @@ class TrainingOptimizer {
 std::unique_ptr<TrainingOptimizer> make_optimizer(const config::Config& config,
                                                   const models::Model& model, std::int64_t steps,
                                                   std::shared_ptr<ranks::Ranks> ranks = nullptr);
+
+// The evaluated weights in place, for as long as this lives.
+class EvaluatedWeights {
+ public:
+  explicit EvaluatedWeights(TrainingOptimizer& optimizer) : optimizer_(optimizer) {
+    optimizer_.exchange();
+  }
+  ~EvaluatedWeights() { optimizer_.exchange(); }
+  EvaluatedWeights(const EvaluatedWeights&) = delete;
+  EvaluatedWeights& operator=(const EvaluatedWeights&) = delete;
+
+ private:
+  TrainingOptimizer& optimizer_;
+};
 
 }  // namespace normball::trainer::optim

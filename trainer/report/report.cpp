@@ -20,8 +20,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t points_shown = 2000;
-constexpr std::array<std::string_view, 6> shown = {"loss",      "val_loss", "val_accuracy",
-                                                   "dual_norm", "eta",      "lr"};
+constexpr std::array<std::string_view, 8> shown = {
+    "loss", "val_loss", "val_accuracy", "iterate_val_loss", "iterate_val_accuracy", "dual_norm",
+    "eta",  "lr"};
 
 void read_settings(const fs::path& directory, RunData& run) {
   const fs::path path = directory / "config.toml";

@@ -10,6 +10,8 @@
     {key: "loss", title: "Training loss", note: "of the logged steps", smooth: true, log: false},
     {key: "val_loss", title: "Validation loss", note: "lower is better", log: false, points: true},
     {key: "val_accuracy", title: "Validation accuracy", note: "higher is better", log: false, points: true, percent: true},
+    {key: "iterate_val_loss", title: "Validation loss of the last iterate", note: "beside that of the average", log: false, points: true},
+    {key: "iterate_val_accuracy", title: "Validation accuracy of the last iterate", note: "beside that of the average", log: false, points: true, percent: true},
     {key: "dual_norm", title: "s = ⟨d, v⟩", note: "dual norm of d; where constrained, the Wolfe gap", smooth: true, log: true},
     {key: "eta", title: "η", note: "the rule's answer to s; at ρ the step is clipped", smooth: true, log: true},
     {key: "lr", title: "Learning rate γρ", note: "the largest step", log: false},

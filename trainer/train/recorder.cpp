@@ -106,7 +106,8 @@ void Recorder::diverged(std::int64_t step, const std::string& text) {
   sync();
 }
 
-void Recorder::evaluated(std::int64_t step, const Evaluation& evaluation) {
+void Recorder::evaluated(std::int64_t step, const Evaluation& evaluation,
+                         const std::optional<Evaluation>& of_iterate) {
   run::MetricsLine line{.step = step, .values = {{"val_loss", evaluation.loss}}};
   snapshot_.validation = evaluation.loss;
   if (evaluation.accuracy) {
@@ -115,6 +116,12 @@ void Recorder::evaluated(std::int64_t step, const Evaluation& evaluation) {
     snapshot_.validation_name = "val accuracy";
   }
   if (evaluation.top5) line.values.emplace_back("val_top5", *evaluation.top5);
+  if (of_iterate) {
+    line.values.emplace_back("iterate_val_loss", of_iterate->loss);
+    if (of_iterate->accuracy) {
+      line.values.emplace_back("iterate_val_accuracy", *of_iterate->accuracy);
+    }
+  }
   progress_.evaluated(snapshot_);
   write(std::move(line));
   restart_rate();

@@ -31,7 +31,9 @@ class Recorder {
   void stopped(std::int64_t step, double loss, const optim::StepOutcome& outcome);
   // The last line of a run that took all its steps in vain, with what was measured.
   void diverged(std::int64_t step, const std::string& text);
-  void evaluated(std::int64_t step, const Evaluation& evaluation);
+  // Where the evaluated weights are an average, with the last iterate's beside them.
+  void evaluated(std::int64_t step, const Evaluation& evaluation,
+                 const std::optional<Evaluation>& of_iterate = {});
   void sampled(std::int64_t step, const std::string& text);
   void note(const std::string& text) { progress_.print(text); }
 

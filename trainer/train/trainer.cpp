@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <sstream>
+#include <utility>
 
 #include "normball/base/error.h"
 #include "normball/base/text.h"
@@ -162,13 +163,19 @@ void Trainer::evaluate_now() {
   if (data_->evaluation_batches() == 0) return;
   team_->set_activity("the evaluation after step " + std::to_string(step_));
   evaluation_ = evaluate(*model_, *data_, *team_);
-  recorder_->evaluated(step_, *evaluation_);
+  std::optional<Evaluation> of_iterate;
+  if (optimizer_->has_average()) {
+    const optim::EvaluatedWeights average(*optimizer_);
+    of_iterate = std::exchange(evaluation_, evaluate(*model_, *data_, *team_));
+  }
+  recorder_->evaluated(step_, *evaluation_, of_iterate);
 }
 
 void Trainer::sample_now() {
   const auto* gpt = dynamic_cast<const models::Gpt*>(model_.get());
   const auto& tokenizer = data_->facts().tokenizer;
   if (gpt == nullptr || !tokenizer || !team_->leads()) return;
+  const optim::EvaluatedWeights average(*optimizer_);
   recorder_->sampled(step_, generate_text(*gpt, *tokenizer, config_.sample,
                                           static_cast<std::uint64_t>(config_.run.seed)));
 }
@@ -191,6 +198,7 @@ void Trainer::save() {
   team_->set_activity("the checkpoint of step " + std::to_string(step_));
   if (team_->leads()) follow_directory();
   const auto optimizer = optimizer_->state();
+  const optim::EvaluatedWeights average(*optimizer_);
   last_checkpoint_ = team_->leads()
                          ? write_checkpoint(optimizer)
                          : directory_ / "checkpoints" / ("step-" + std::to_string(step_));

@@ -42,6 +42,8 @@ void exact_polar(const PolarProblem<T>& problem);
 template <class T>
 void damped_polar(const DampedPolar& solver, const PolarProblem<T>& problem);
 template <class T>
+void clipped_polar(const ClippedPolar& solver, const PolarProblem<T>& problem);
+template <class T>
 void svd_polar(const PolarProblem<T>& problem);
 template <class T>
 void newton_schulz_polar(const NewtonSchulz& solver, const PolarProblem<T>& problem);

@@ -50,6 +50,17 @@ void name_layers(std::vector<Layer>& layers) {
   }
 }
 
+void require_suitable(const Layer& layer, bool constrained, bool light) {
+  normball::validate(layer);
+  const ResolvedNorm norm = resolve(layer.norm, layer.shape);
+  if (constrained) require_lmo("Optimizer", layer.name, norm);
+  if (light && norm.geometry == Geometry::Operator && depends_on_scale(norm.solver)) {
+    throw_invalid("Optimizer", "the norm of '", layer.name, "' clips singular values at a fixed ",
+                  "tau (", norm.solver, "), and light keeps the average at another scale: use ",
+                  "clip(share=...), or do without light");
+  }
+}
+
 template <class T>
 void require_weights(std::string_view where, const std::vector<LayerStep<T>>& layers,
                      std::span<const Parameter<T>> parameters) {

@@ -12,6 +12,10 @@ namespace normball::detail {
 // Layers without a name get one; two of one name are an error.
 void name_layers(std::vector<Layer>& layers);
 
+// Throws for a layer that is not valid, or whose direction does not suit the method or the memory
+// mode.
+void require_suitable(const Layer& layer, bool constrained, bool light);
+
 // One weight of the right shape for each layer.
 template <class T>
 void require_weights(std::string_view where, const std::vector<LayerStep<T>>& layers,

@@ -209,6 +209,7 @@ class ConfigUse : public ::testing::Test {
         {"train.micro_batch", "2"},
         {"train.label_smoothing", "0.3"},
         {"train.loss", "sum"},
+        {"train.average", "soda"},
         {"optimizer.lr", "0.2"},
         {"optimizer.alpha", "0.5"},
         {"optimizer.rho", "70"},

@@ -1,0 +1,130 @@
+"""Averages around any optimizer, against the formulas on whole trajectories in float64."""
+import copy
+
+import pytest
+import torch
+from normball.torch import Averaged, ClippedScion
+
+TEXTS = ["ema(0.8)", "tail(0.4)", "schedule_free(0.7)", "soda"]
+STEPS = 20
+
+
+def model_and(kind):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)).double()
+    if kind == "sgd":
+        return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    return model, ClippedScion(model, lr=0.05, alpha=0.5, rho=1.0)
+
+
+def backward(model, k):
+    x = torch.randn(7, 6, generator=torch.Generator().manual_seed(k), dtype=torch.float64)
+    model.zero_grad()
+    model(x).square().sum().backward()
+
+
+def flat(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()]).clone()
+
+
+def put(model, values):
+    torch.nn.utils.vector_to_parameters(values, model.parameters())
+
+
+def expected(text, kind):
+    """(weights where the gradient is taken, evaluated weights) after every step."""
+    model, optimizer = model_and(kind)
+    start = flat(model)
+    z, y, mean, all_z, result = start, start, None, [], []
+    for k in range(STEPS):
+        put(model, y.clone())
+        backward(model, k)
+        put(model, z.clone())
+        optimizer.step()
+        z = flat(model)
+        if text == "soda":
+            z = ((k + 1) * z + start) / (k + 2)
+        all_z.append(z)
+        if text.startswith("ema"):
+            mean = torch.stack(all_z).mean(0) if k < 5 else 0.8 * mean + 0.2 * z
+        elif text.startswith("tail"):
+            mean = torch.stack(all_z[12:]).mean(0) if k >= 12 else z
+        elif text.startswith("schedule_free"):
+            mean = torch.stack(all_z).mean(0)
+        else:
+            mean = z
+        y = 0.3 * z + 0.7 * mean if text.startswith("schedule_free") else z
+        result.append((y, mean))
+    return result
+
+
+@pytest.mark.parametrize("kind", ["clipped_scion", "sgd"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_formulas(text, kind):
+    model, optimizer = model_and(kind)
+    averaged = Averaged(optimizer, text, steps=STEPS)
+    for k, (weights, mean) in enumerate(expected(text, kind)):
+        backward(model, k)
+        averaged.step()
+        torch.testing.assert_close(flat(model), weights, rtol=0, atol=1e-12)
+        before = flat(model)
+        with averaged.evaluated():
+            torch.testing.assert_close(flat(model), mean, rtol=0, atol=1e-12)
+        assert torch.equal(flat(model), before)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_resume_is_exact(text):
+    model, optimizer = model_and("clipped_scion")
+    averaged = Averaged(optimizer, text, steps=STEPS)
+    for k in range(STEPS):
+        if k == 13:
+            saved = {key: value.clone() for key, value in model.state_dict().items()}, copy.deepcopy(averaged.state_dict())
+        backward(model, k)
+        averaged.step()
+    again, optimizer = model_and("clipped_scion")
+    resumed = Averaged(optimizer, text, steps=STEPS)
+    again.load_state_dict(saved[0])
+    resumed.load_state_dict(saved[1])
+    for k in range(13, STEPS):
+        backward(again, k)
+        resumed.step()
+    assert torch.equal(flat(again), flat(model))
+    with averaged.evaluated(), resumed.evaluated():
+        assert torch.equal(flat(again), flat(model))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_failed_step_leaves_no_trace(text):
+    model, optimizer = model_and("clipped_scion")
+    averaged = Averaged(optimizer, text, steps=STEPS)
+    for k in range(3):
+        backward(model, k)
+        averaged.step()
+    before, state = flat(model), averaged.state_dict()
+    backward(model, 3)
+    next(model.parameters()).grad[0, 0] = float("nan")
+    with pytest.raises(Exception, match="not finite"):
+        averaged.step()
+    assert torch.equal(flat(model), before)
+    assert all(torch.equal(a, b) for a, b in zip(averaged.state_dict()["first"], state["first"]))
+
+
+def test_misuse_is_named():
+    model, optimizer = model_and("sgd")
+    with pytest.raises(ValueError, match="did you mean 'ema'"):
+        Averaged(optimizer, "emma")
+    with pytest.raises(ValueError, match="number of steps"):
+        Averaged(optimizer, "tail")
+    with pytest.raises(ValueError, match="torch.optim.Optimizer"):
+        Averaged(model, "ema")
+    averaged = Averaged(optimizer, "ema")
+    backward(model, 0)
+    averaged.step()
+    with averaged.evaluated():
+        with pytest.raises(RuntimeError, match="evaluated weights are in place"):
+            averaged.step()
+        with pytest.raises(RuntimeError, match="evaluated weights are in place"):
+            averaged.state_dict()
+    with pytest.raises(ValueError, match="the state is that of ema"):
+        Averaged(optimizer, "soda").load_state_dict(averaged.state_dict())
