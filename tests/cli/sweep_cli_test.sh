@@ -129,7 +129,7 @@ contains err.txt "results.jsonl:5 is cut off or damaged, and left out"
 [ "$(wc -l <runs/short/results.jsonl)" -eq 6 ] || fail "the line that was cut off is still there"
 sed -i '2i{"cell":' runs/short/results.jsonl
 code=0
-"$normball" sweep --base tiny.toml --name short --seeds 0 1 >out.txt 2>err.txt || code=$?
+"$normball" sweep --base tiny.toml --name short --set run.eval_every=0 --seeds 0 1 >out.txt 2>err.txt || code=$?
 [ "$code" -eq 1 ] || fail "exit code $code with damaged results"
 contains err.txt "remove the line"
 if grep -q "json.exception" err.txt; then fail "the text of an exception: $(cat err.txt)"; fi
@@ -178,7 +178,7 @@ if grep -q "may lie beyond" out.txt; then fail "the end of an axis that was not 
 
 # Without any result the answer is no.
 code=0
-"$normball" sweep --base tiny.toml --name diverges --set optimizer.method=gd --axis optimizer.lr=1e25,1e26 \
+"$normball" sweep --base tiny.toml --name diverges --set optimizer.method=gd --set run.steps=30 --axis optimizer.lr=1e25,1e26 \
   >out.txt 2>err.txt || code=$?
 [ "$code" -eq 1 ] || fail "exit code $code of a sweep of which all runs diverged: $(cat out.txt err.txt)"
 contains err.txt "no run has a result: all that ended diverged"
