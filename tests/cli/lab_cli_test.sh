@@ -34,7 +34,7 @@ expect 2 "did you mean 'cosh'" check descent --problem kosh
 expect 2 "no statement applies" check ggnc --problem factorization
 expect 2 "no constants" picture --problem factorization
 expect 1 "error while opening for writing" check lengths --quick --json "$work/missing/file.json"
-expect 0 "1 row, 0 violated, 0 printed forms" check lengths --quick --norm sign --problem cosh
+expect 0 "1 row, 0 violated, 0 printed forms" check ggnc --quick --norm sign --problem cosh
 expect 2 "statement is required" check
 # Ended by a signal, it leaves nothing that is not whole.
 "$normball" lab all --json "$work/ended.json" --html "$work/ended.html" >/dev/null 2>"$work/progress" &
