@@ -287,6 +287,11 @@ void sweep_over(const Options& options) {
     std::cout << counted(ssize(cells), "run") << " into " << into.string() << "/\n";
     return;
   }
+  const auto refuse_without_results = [&] {
+    throw std::runtime_error(
+        error_message("sweep", into.string(), " has no results yet; run it without --report"));
+  };
+  if (options.report_only && !fs::exists(into)) refuse_without_results();
   trainer::files::make_directories(trainer::files::FileSystem::real(), into);
   const SweepLock lock(into);
   auto results = known_results(plan, cells, into, options.threads);
@@ -297,10 +302,7 @@ void sweep_over(const Options& options) {
     run_cells(plan, cells, options, into, results);
   }
   const auto ordered = in_order(cells, results);
-  if (ordered.empty()) {
-    throw std::runtime_error(
-        error_message("sweep", into.string(), " has no results yet; run it without --report"));
-  }
+  if (ordered.empty()) refuse_without_results();
   report(plan, ordered, into);
   const auto failed = std::ranges::count(ordered, sweep::Status::Failed, &Result::status);
   if (failed > 0) {

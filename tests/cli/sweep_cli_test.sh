@@ -232,4 +232,5 @@ wrong 1 'by set = "optimizer.lr=1" and on the axis lr' twice.toml
 wrong 2 "points = 1: points must be a whole number from 2" --base tiny.toml \
   --axis "key = 'optimizer.lr', log = [0.1, 1.0], points = 1"
 wrong 1 "no results yet" --base tiny.toml --name none --seeds 1 2 --report
+[ ! -e runs/none ] || fail "a report of nothing made a directory"
 echo "sweep_cli_test: passed"
