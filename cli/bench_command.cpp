@@ -49,6 +49,11 @@ class Bench {
     measure_lmos();
     measure_passes();
     measure_steps();
+    if (beyond_limits_) {
+      std::cout << "\nWhat is faster than its limit (below 1 × floor, above 100 %) shows that the "
+                   "machine was busier while\nthe limits were measured than afterwards: measure "
+                   "again when it is idle, or with more --rounds.\n";
+    }
     file.write(result_.dump(2) + '\n');
     if (!options_.json_file.empty()) std::cout << "\nwritten to " << options_.json_file << '\n';
   }
@@ -79,6 +84,7 @@ class Bench {
         LmoTask task(rows, cols, parse_polar_solver(solver), threads_);
         const double seconds = benchmarks::best_seconds(options_.rounds, [&] { task.run(); });
         const double floor = task.floor_seconds(limits_), error = task.orthogonality_error();
+        compare(floor / seconds);
         table.add({shape, solver, printed("%.3f ms", seconds * 1e3),
                    printed("%.2f", seconds / floor), printed("%.1e", error)});
         result_["lmo"].push_back({{"shape", shape},
@@ -103,6 +109,7 @@ class Bench {
       task.run();
       const double seconds = benchmarks::best_seconds(options_.rounds, [&] { task.run(); });
       const double rate = benchmarks::pass_bytes(shape) / seconds;
+      compare(rate / limits_.copy_bytes);
       table.add({norm, printed("%.1f ms", seconds * 1e3), printed("%.1f GB/s", rate / 1e9),
                  printed("%.0f %%", 100 * rate / limits_.copy_bytes)});
       result_["passes"].push_back(
@@ -124,6 +131,7 @@ class Bench {
         const double seconds =
             benchmarks::best_seconds(std::min(options_.rounds, 3), [&] { task.run(); });
         const double floor = task.floor_seconds(limits_);
+        compare(floor / seconds);
         table.add({model, solver, printed("%.1f ms", seconds * 1e3),
                    printed("%.2f", seconds / floor),
                    printed("%.0f MiB", task.extra_bytes() / (1 << 20))});
@@ -137,6 +145,10 @@ class Bench {
     table.print(std::cout);
   }
 
+  // A share of the machine's limit: a tenth above it is no longer noise.
+  void compare(double share) { beyond_limits_ = beyond_limits_ || share > 1.1; }
+
+  bool beyond_limits_ = false;
   Options options_;
   int threads_;
   MachineLimits limits_;

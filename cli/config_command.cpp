@@ -1,4 +1,6 @@
 // `normball config`: presets, what a configuration resolves to, and the keys there are.
+#include <unistd.h>
+
 #include <iostream>
 #include <memory>
 #include <stdexcept>
@@ -10,6 +12,7 @@
 #include "trainer/config/config_keys.h"
 #include "trainer/config/config_use.h"
 #include "trainer/config/presets.h"
+#include "trainer/runtime/terminal.h"
 
 namespace normball::cli {
 namespace {
@@ -23,6 +26,12 @@ struct Options {
   std::vector<std::string> settings;
 };
 
+// Of the terminal, or what a page or a file can be read in.
+int columns() {
+  constexpr int elsewhere = 100;
+  return ::isatty(STDOUT_FILENO) != 0 ? trainer::runtime::output_columns() : elsewhere;
+}
+
 void list_presets() {
   if (trainer::config::presets().empty()) {
     throw std::runtime_error(
@@ -30,7 +39,7 @@ void list_presets() {
   }
   Table table({"preset", "what it is"});
   for (const auto& preset : trainer::config::presets()) table.add({preset.name, preset.summary});
-  table.print(std::cout, Table::Align::Left);
+  table.print_within(std::cout, columns(), Table::Align::Left);
 }
 
 void list_keys() {
@@ -43,7 +52,7 @@ void list_keys() {
     table.add({key.full_name(), key.type(), trainer::config::value_text(key, defaults), allowed,
                use.size() > 60 ? "see --markdown" : use, std::string(key.help)});
   }
-  table.print(std::cout, Table::Align::Left);
+  table.print_within(std::cout, columns(), Table::Align::Left);
 }
 
 // What would be ignored is an error.

@@ -75,8 +75,8 @@ void run_prepare(const Options& options) {
     progress(done, all);
   });
   std::cout << "written to " << options.prepare.out << " in "
-            << printed("%.1f s", progress.seconds()) << ": " << result.train_tokens
-            << " tokens to train on, " << result.validation_tokens
+            << printed("%.1f s", progress.seconds()) << ": "
+            << counted(result.train_tokens, "token") << " to train on, " << result.validation_tokens
             << " to validate with; tokenizer " << result.tokenizer << ", vocabulary "
             << result.vocabulary << '\n';
 }

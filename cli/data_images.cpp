@@ -171,7 +171,7 @@ void verify_image_files(const std::string& path, int threads) {
   if (problems.empty()) {
     std::cout << path << ": valid: " << data.kind << ", " << data.train.count() << " training and "
               << data.validation.count() << " validation images, " << data.classes()
-              << " classes\n";
+              << (data.classes() == 1 ? " class\n" : " classes\n");
     return;
   }
   const auto bad = static_cast<std::int64_t>(problems.size());

@@ -119,8 +119,8 @@ void show_tokens(const TokenDataset& dataset, const std::string& path, bool part
   std::cout << dataset.kind << " in " << path << "\n\n";
   std::cout << "  files        " << dataset.files.size() << '\n';
   if (parts) {
-    std::cout << "  training     " << dataset.train.size() << " tokens\n"
-              << "  validation   " << dataset.validation.size() << " tokens\n";
+    std::cout << "  training     " << counted(dataset.train.size(), "token") << '\n'
+              << "  validation   " << counted(dataset.validation.size(), "token") << '\n';
   } else {
     std::cout << "  tokens       " << dataset.train.size() << '\n';
   }

@@ -47,6 +47,7 @@ Experiment experiment_of(const Options& options) {
   auto asked = experiment::read_experiment(experiment::find_experiment(options.name));
   if (options.quick) asked = experiment::quick_version(asked);
   asked.settings = experiment::overridden(asked.settings, options.settings);
+  asked.changed = experiment::overridden(asked.changed, options.settings);
   return asked;
 }
 
@@ -74,10 +75,19 @@ void merge(std::vector<Outcome>& known, std::vector<Outcome> more) {
   }
 }
 
+std::vector<Outcome> read_outcomes(const fs::path& file) {
+  std::string left_out;
+  auto outcomes = experiment::read_outcomes(file, &left_out);
+  if (!left_out.empty()) {
+    std::cerr << "normball: " << left_out << "; `experiment run` reads its run again\n";
+  }
+  return outcomes;
+}
+
 Outcomes recorded(const Experiment& asked) {
   Outcomes outcomes;
   for (const auto& owner : owners_of(asked)) {
-    outcomes[owner] = experiment::read_outcomes(recorded_file(asked, owner));
+    outcomes[owner] = read_outcomes(recorded_file(asked, owner));
   }
   return outcomes;
 }
@@ -85,7 +95,7 @@ Outcomes recorded(const Experiment& asked) {
 Outcomes own_runs(const Experiment& asked, const fs::path& into) {
   Outcomes outcomes;
   for (const auto& owner : owners_of(asked)) {
-    outcomes[owner] = experiment::read_outcomes(into / owner / "results.jsonl");
+    outcomes[owner] = read_outcomes(into / owner / "results.jsonl");
   }
   return outcomes;
 }
@@ -227,7 +237,7 @@ void report(const Experiment& asked, const Outcomes& outcomes, const fs::path& i
 }
 
 void list(const Options& options) {
-  Table table({"name", "verdict", "of"});
+  Table table({"name", "verdict", "statement"});
   for (const auto& folder : experiment::experiment_folders()) {
     const auto asked = experiment::read_experiment(folder);
     const auto decision = experiment::decide(asked, recorded(asked));

@@ -143,7 +143,8 @@ void add_run_options(CLI::App& command, const std::shared_ptr<Options>& options)
   command.add_option("--seeds", options->settings.seeds, "Seeds of every stochastic statement")
       ->check(integer_in(2, 10000))
       ->capture_default_str();
-  command.add_flag("--quick", options->settings.quick, "Short runs: seconds instead of minutes");
+  command.add_flag("--quick", options->settings.quick,
+                   "Short runs: all statements in about 100 s of processor time");
   command.add_option("--threads", options->threads, "Threads; 0: OpenMP's default")
       ->check(integer_in(0, 4096))
       ->capture_default_str();

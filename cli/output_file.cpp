@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -47,6 +48,31 @@ void refuse_files_of_runs(const std::string& command, const std::string& path) {
       ".html, .svg or .json"));
 }
 
+// Where a link to a file that is not there yet leads; else the path itself.
+fs::path target_of(const fs::path& path) {
+  std::error_code ignored;
+  fs::path target = path;
+  for (int links = 0; links < 40 && fs::is_symlink(target, ignored); ++links) {
+    if (fs::exists(target, ignored)) return path;
+    target = target.parent_path() / fs::read_symlink(target, ignored);
+  }
+  return target;
+}
+
+// The error number of why no file can be made in the directory; 0 where one can. None is left
+// behind, whatever ends the process.
+int why_no_new_file(const fs::path& parent) {
+  const fs::path directory = parent.empty() ? fs::path(".") : parent;
+  const int file = FileSystem::real().open(directory.c_str(), O_TMPFILE | O_WRONLY, 0600);
+  if (file >= 0) {
+    FileSystem::real().close(file);
+    return 0;
+  }
+  const bool unknown = errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL;
+  if (!unknown) return errno;
+  return ::access(directory.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
+}
+
 }  // namespace
 
 OutputFile::OutputFile(std::string_view command, std::string path)
@@ -57,22 +83,30 @@ OutputFile::OutputFile(std::string_view command, std::string path)
         command_, "'-' is not a file: printed output goes to standard output; name a file"));
   }
   refuse_files_of_runs(command_, path_);
-  std::error_code ignored;
-  created_ = !std::filesystem::exists(path_, ignored);
-  file_ = FileSystem::real().open(path_.c_str(), O_WRONLY | O_CREAT, 0666);
+  target_ = target_of(path_);
+  std::error_code error;
+  new_ = fs::symlink_status(target_, error).type() == fs::file_type::not_found;
+  if (new_) {
+    if (const int problem = why_no_new_file(target_.parent_path()); problem != 0) {
+      throw FileError(command_, "opening for writing", path_, problem);
+    }
+    return;
+  }
+  file_ = FileSystem::real().open(target_.c_str(), O_WRONLY, 0);
   if (file_ < 0) throw FileError(command_, "opening for writing", path_, errno);
 }
 
-// Without a write nothing new is left behind.
 OutputFile::~OutputFile() {
-  if (file_ < 0) return;
-  FileSystem::real().close(file_);
-  if (created_) FileSystem::real().remove(path_.c_str());
+  if (file_ >= 0) FileSystem::real().close(file_);
 }
 
 void OutputFile::write(std::string_view text) {
   if (path_.empty()) return;
   auto& files = FileSystem::real();
+  if (new_) {
+    trainer::files::write_file_atomically(files, target_, text);
+    return;
+  }
   struct stat status = {};
   const bool regular = ::fstat(file_, &status) == 0 && S_ISREG(status.st_mode);
   if (regular && files.truncate(file_, 0) < 0) {

@@ -1,12 +1,14 @@
 // The files that options like --json name.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
 namespace normball::cli {
 
-// Opened before the work, so that a wrong path costs none; what stands there stays until write().
+// Tried before the work, so that a wrong path costs none. What stands there stays until write(),
+// and a new file is there only when it is whole, also where the process is ended by a signal.
 // Symbolic links are followed, pipes and devices written to as they are.
 class OutputFile {
  public:
@@ -20,8 +22,9 @@ class OutputFile {
 
  private:
   std::string command_, path_;
+  std::filesystem::path target_;
   int file_ = -1;
-  bool created_ = false;
+  bool new_ = false;
 };
 
 // Throws CLI::ValidationError where both name one regular file: the second would replace the first.

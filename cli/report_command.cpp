@@ -45,6 +45,11 @@ Result result_of(const trainer::report::RunData& data, const std::string& curve,
           .mean = printed(pattern, factor * sum / static_cast<double>(half.size()))};
 }
 
+// That a run diverged or stopped, as the page marks it; the remarks below the table say why.
+std::string mark_of(const trainer::report::RunData& data) {
+  return data.diverged || (data.nonfinite_step && data.skipped == 0) ? " ✕" : "";
+}
+
 bool has(const trainer::report::RunData& data, const char* curve) {
   return data.curves.contains(curve);
 }
@@ -64,7 +69,7 @@ void print_results(const std::vector<trainer::report::RunData>& runs) {
     const auto setting = data.settings.find("lr");
     std::vector<std::string> row = {data.name,
                                     setting == data.settings.end() ? "-" : setting->second,
-                                    std::to_string(data.steps)};
+                                    std::to_string(data.steps) + mark_of(data)};
     const auto add = [&](const auto&... text) { (row.push_back(text), ...); };
     const Result accuracy = result_of(data, "val_accuracy", "%.2f %%", 100, true);
     const Result loss = result_of(data, "val_loss", "%.4f", 1, false);
@@ -76,6 +81,9 @@ void print_results(const std::vector<trainer::report::RunData>& runs) {
   }
   table.print(std::cout);
   std::cout << "2nd half: of a run's evaluations, not of its steps\n";
+  if (!trainer::report::of_one_task(runs)) {
+    std::cout << "the runs differ in model or data: their results do not compare\n";
+  }
   for (const auto& data : runs) {
     for (const auto& remark : data.remarks) {
       std::cout << "  " << data.name << ": " << remark << '\n';

@@ -57,6 +57,37 @@ void refuse_own_keys(std::string_view where, const std::vector<std::string>& set
   }
 }
 
+// The settings of every run, and the axes, that a key is given by.
+void refuse_repeated_keys(const Plan& plan, const Options& options, size_t axes_of_file) {
+  const auto refuse = [&](bool by_user, const std::string& key, const std::string& places) {
+    const std::string text = key + " is given twice, " + places + "; leave one out";
+    if (by_user) throw CLI::ValidationError(text);
+    throw std::runtime_error(error_message("sweep", options.file, ": ", text));
+  };
+  std::map<std::string, size_t> axis_with;  // a key, and the axis that has it
+  for (size_t i = 0; i < plan.axes.size(); ++i) {
+    const bool by_user = i >= axes_of_file;
+    const std::string axis = (by_user ? "--axis " : "the axis ") + plan.axes[i].name;
+    for (const auto& value : plan.axes[i].values) {
+      for (const auto& setting : value.settings) {
+        const std::string key = key_of(setting);
+        const auto [known, first] = axis_with.emplace(key, i);
+        if (!first && known->second != i) {
+          const auto& other = plan.axes[known->second];
+          refuse(by_user, key, "on the axis " + other.name + " and on " + axis);
+        }
+        const auto same = [&](const auto& set) { return key_of(set) == key; };
+        const auto all = std::ranges::find_if(plan.settings, same);
+        if (all == plan.settings.end()) continue;
+        const bool set_by_user = std::ranges::any_of(options.settings, same);
+        refuse(by_user || set_by_user, key,
+               (set_by_user ? "by --set " : "by set = \"") + *all + (set_by_user ? "" : "\"") +
+                   " and on " + axis);
+      }
+    }
+  }
+}
+
 Plan plan_of(const Options& options) {
   if (options.file.empty() == options.base.empty()) {
     throw CLI::ValidationError("sweep", options.file.empty()
@@ -72,6 +103,7 @@ Plan plan_of(const Options& options) {
     plan.base = options.base;
     plan.name = fs::path(options.base).stem().string();
   }
+  const size_t axes_of_file = plan.axes.size();
   for (const auto& text : options.axes) plan.axes.push_back(sweep::parse_axis(text));
   for (const auto& setting : options.settings) {  // take the place of the file's
     std::erase_if(plan.settings,
@@ -82,6 +114,7 @@ Plan plan_of(const Options& options) {
   for (const auto& axis : plan.axes) {
     for (const auto& value : axis.values) refuse_own_keys("axis", value.settings);
   }
+  refuse_repeated_keys(plan, options, axes_of_file);
   if (!options.seeds.empty()) plan.seeds = options.seeds;
   if (!options.name.empty()) plan.name = options.name;
   if (!options.metric.empty()) plan.metric = options.metric;
@@ -98,15 +131,32 @@ Plan plan_of(const Options& options) {
   return plan;
 }
 
+// What was given on the command line is wrong there; the rest is wrong in the file.
+std::vector<Cell> cells_of(const Plan& plan, const Options& options) {
+  const auto cells = [&] {
+    auto all = sweep::cells_of(plan);
+    for (const auto& cell : all) {
+      trainer::config::validate_name(cell.name, "sweep: give values a label, or an axis a name");
+    }
+    return all;
+  };
+  const bool by_user = options.file.empty() || !options.axes.empty() || !options.seeds.empty();
+  return by_user ? named_by_user(cells) : cells();
+}
+
 // Results that still hold: of cells of this plan, with the same settings, that ended by themselves
 // and whose run directories are there. Failed ones are tried again, since the reason may be gone.
-std::map<std::string, Result> known_results(const std::vector<Cell>& cells, const fs::path& into) {
+std::map<std::string, Result> known_results(const Plan& plan, const std::vector<Cell>& cells,
+                                            const fs::path& into, int threads) {
   std::map<std::string, Result> known;
-  for (auto& result : sweep::read_results(into / "results.jsonl")) {
+  std::string left_out;
+  for (auto& result : sweep::read_results(into / "results.jsonl", &left_out)) {
     const auto cell = std::ranges::find(cells, result.cell, &Cell::name);
-    if (cell == cells.end() || cell->settings != result.settings) continue;
-    if (!fs::exists(into / result.cell)) continue;
+    if (cell == cells.end() || !still_holds(plan, *cell, result, into, threads)) continue;
     known.insert_or_assign(result.cell, std::move(result));
+  }
+  if (!left_out.empty()) {
+    std::cerr << "normball: " << left_out << "; without --report its run is read again\n";
   }
   return known;
 }
@@ -185,7 +235,7 @@ void print_summary(const Plan& plan, const sweep::Summary& summary) {
     row.push_back(estimate ? sweep::value_text(summary.metric, estimate->value) : "-");
     if (plan.seeds.size() > 1)
       row.push_back(estimate ? interval_text(summary.metric, *estimate) : "");
-    std::string note = summary.best == i ? "best" : "";
+    std::string note = summary.best != i ? "" : summary.complete() ? "best" : "best so far";
     if (point.diverged > 0) note = std::to_string(point.diverged) + " diverged";
     if (point.failed > 0) note = std::to_string(point.failed) + " failed";
     if (point.missing > 0) note = std::to_string(point.missing) + " not run";
@@ -224,7 +274,7 @@ void report(const Plan& plan, const std::vector<Result>& results, const fs::path
 
 void sweep_over(const Options& options) {
   const Plan plan = plan_of(options);
-  const auto cells = sweep::cells_of(plan);
+  const auto cells = cells_of(plan, options);
   const fs::path into =
       options.into.empty() ? fs::path("runs") / plan.name : fs::path(options.into);
   if (fs::exists(into / "config.toml")) {
@@ -237,9 +287,14 @@ void sweep_over(const Options& options) {
     std::cout << counted(ssize(cells), "run") << " into " << into.string() << "/\n";
     return;
   }
+  const auto refuse_without_results = [&] {
+    throw std::runtime_error(
+        error_message("sweep", into.string(), " has no results yet; run it without --report"));
+  };
+  if (options.report_only && !fs::exists(into)) refuse_without_results();
   trainer::files::make_directories(trainer::files::FileSystem::real(), into);
   const SweepLock lock(into);
-  auto results = known_results(cells, into);
+  auto results = known_results(plan, cells, into, options.threads);
   if (!options.report_only) {
     std::cout << plan.base << ": " << counted(ssize(cells), "run") << " into " << into.string()
               << "/\n"
@@ -247,10 +302,7 @@ void sweep_over(const Options& options) {
     run_cells(plan, cells, options, into, results);
   }
   const auto ordered = in_order(cells, results);
-  if (ordered.empty()) {
-    throw std::runtime_error(
-        error_message("sweep", into.string(), " has no results yet; run it without --report"));
-  }
+  if (ordered.empty()) refuse_without_results();
   report(plan, ordered, into);
   const auto failed = std::ranges::count(ordered, sweep::Status::Failed, &Result::status);
   if (failed > 0) {
@@ -258,6 +310,12 @@ void sweep_over(const Options& options) {
     throw std::runtime_error(error_message("sweep", failed, " of ", counted(ssize(ordered), "run"),
                                            " failed, the first because: ", first->reason,
                                            "; the same command tries again"));
+  }
+  if (std::ranges::none_of(
+          ordered, [](const Result& result) { return result.status == sweep::Status::Finished; })) {
+    throw std::runtime_error(error_message(
+        "sweep", "no run has a result: ", ordered.size() == 1 ? "it" : "all that ended",
+        " diverged, the first because: ", ordered.front().reason));
   }
 }
 

@@ -6,12 +6,14 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 
 #include "normball/base/error.h"
 #include "trainer/config/config.h"
 #include "trainer/config/kinds.h"
+#include "trainer/run/checkpoint.h"
 #include "trainer/run/resume.h"
 #include "trainer/sweep/results.h"
 
@@ -34,6 +36,31 @@ std::vector<std::string> settings_of(const Cell& cell, const fs::path& into, int
   settings.push_back("run.dir=" + into.string());
   settings.push_back("run.threads=" + std::to_string(threads));
   return settings;
+}
+
+// The step of the newest checkpoint; 0 without one, or where `train` will say what is wrong.
+std::int64_t steps_taken(const fs::path& run) {
+  if (!fs::is_directory(run / "checkpoints")) return 0;
+  const auto checkpoints = trainer::run::CheckpointStore(run / "checkpoints").list();
+  if (checkpoints.empty()) return 0;
+  const std::string name = checkpoints.back().filename().string();  // step-100
+  return std::strtoll(name.c_str() + name.find('-') + 1, nullptr, 10);
+}
+
+// A run can be made longer, but not shorter.
+std::string longer_than(const fs::path& run, const trainer::config::Config& before,
+                        const trainer::config::Config& now) {
+  const auto taken = steps_taken(run);
+  if (now.run.steps > 0 && taken > now.run.steps) {
+    return "has taken " + std::to_string(taken) +
+           " steps, more than run.steps = " + std::to_string(now.run.steps);
+  }
+  const bool epochs = before.run.steps == 0 && now.run.steps == 0;  // what both count
+  if (taken > 0 && epochs && before.run.epochs > now.run.epochs) {
+    return "was run for run.epochs = " + std::to_string(before.run.epochs) + ", more than " +
+           std::to_string(now.run.epochs);
+  }
+  return "";
 }
 
 }  // namespace
@@ -87,13 +114,31 @@ void check_cells(const trainer::sweep::Plan& plan, const std::vector<Cell>& cell
     }
     const fs::path run = into / cell.name;
     if (!fs::exists(run / "config.toml")) continue;
-    const auto conflicts =
-        trainer::config::result_conflicts(trainer::config::stored_config(run), config);
+    const auto before = trainer::config::stored_config(run);
+    const auto conflicts = trainer::config::result_conflicts(before, config);
+    if (const auto text = longer_than(run, before, config); conflicts.empty() && !text.empty()) {
+      throw std::runtime_error(
+          error_message("sweep", run.string(), " ", text,
+                        ": a longer run is not comparable. Ask for as many, or name another "
+                        "directory with --into"));
+    }
     if (conflicts.empty()) continue;
     throw std::runtime_error(
         error_message("sweep", run.string(), " was run with another configuration (",
                       conflicts.front(), "); name another directory with --into"));
   }
+}
+
+bool still_holds(const trainer::sweep::Plan& plan, const Cell& cell,
+                 const trainer::sweep::Result& result, const fs::path& into, int threads) {
+  const fs::path run = into / cell.name;
+  if (cell.settings != result.settings || !fs::exists(run)) return false;
+  if (!fs::exists(run / "config.toml")) return result.status == trainer::sweep::Status::Failed;
+  const auto now = trainer::config::load_config(plan.base, settings_of(cell, into, threads)).run;
+  const auto then = trainer::config::stored_config(run).run;
+  if (then.steps != now.steps || then.epochs != now.epochs) return false;
+  const bool whole = now.steps == 0 || result.steps == now.steps;
+  return whole || result.status != trainer::sweep::Status::Finished;
 }
 
 }  // namespace normball::cli

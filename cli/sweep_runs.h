@@ -8,6 +8,7 @@
 
 #include "cli/side_by_side.h"
 #include "trainer/sweep/plan.h"
+#include "trainer/sweep/results.h"
 
 namespace normball::cli {
 
@@ -28,8 +29,15 @@ class SweepLock {
 Job job_of(const std::string& base, const trainer::sweep::Cell& cell,
            const std::filesystem::path& into, int threads);
 
-// Every configuration is read before anything starts, and must be that of the run already there.
+// Every configuration is read before anything starts, and must be that of the run already there,
+// which must not be longer.
 void check_cells(const trainer::sweep::Plan& plan, const std::vector<trainer::sweep::Cell>& cells,
                  const std::filesystem::path& into, int threads);
+
+// Whether a recorded result is that of the cell as it is to be run now: the settings, which may
+// have changed in the sweep, and the length, which may have changed in its base.
+bool still_holds(const trainer::sweep::Plan& plan, const trainer::sweep::Cell& cell,
+                 const trainer::sweep::Result& result, const std::filesystem::path& into,
+                 int threads);
 
 }  // namespace normball::cli

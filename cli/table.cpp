@@ -34,15 +34,19 @@ std::vector<std::string> wrap(const std::string& text, int columns) {
 }
 
 void Table::print(std::ostream& out, Align align) const {
+  print_within(out, trainer::runtime::output_columns(), align);
+}
+
+void Table::print_within(std::ostream& out, int columns, Align align) const {
   std::vector<int> widths(rows_.front().size());
   for (const auto& row : rows_) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
   }
   const int before_last = margin + std::accumulate(widths.begin(), widths.end() - 1, 0) +
                           gap * (static_cast<int>(widths.size()) - 1);
-  const int room = trainer::runtime::output_columns() - before_last;
+  const int room = columns - before_last;
   if (widths.back() > room) {
-    if (align == Align::Right || room < narrowest_words) return print_records(out);
+    if (align == Align::Right || room < narrowest_words) return print_records(out, columns);
     widths.back() = room;
   }
   for (size_t r = 0; r < rows_.size(); ++r) {
@@ -79,14 +83,13 @@ void Table::print_row(std::ostream& out, const std::vector<std::string>& row,
 }
 
 // For a terminal that is too narrow: each row as a list of what its columns say.
-void Table::print_records(std::ostream& out) const {
+void Table::print_records(std::ostream& out, int columns) const {
   for (size_t r = 1; r < rows_.size(); ++r) {
     out << spaces(margin) << rows_[r][0] << '\n';
     for (size_t i = 1; i < rows_[r].size(); ++i) {
       if (rows_[r][i].empty()) continue;
       const int before = 2 * margin;
-      for (const auto& line :
-           wrap(rows_[0][i] + ": " + rows_[r][i], trainer::runtime::output_columns() - before)) {
+      for (const auto& line : wrap(rows_[0][i] + ": " + rows_[r][i], columns - before)) {
         out << spaces(before) << line << '\n';
       }
     }

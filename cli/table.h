@@ -16,11 +16,13 @@ class Table {
   // Where the columns after the first go to.
   enum class Align { Left, Right };
   void print(std::ostream& out, Align align = Align::Right) const;
+  // The same in at most this many columns, also where the output is no terminal.
+  void print_within(std::ostream& out, int columns, Align align) const;
 
  private:
   void print_row(std::ostream& out, const std::vector<std::string>& row,
                  const std::vector<int>& widths, Align align) const;
-  void print_records(std::ostream& out) const;
+  void print_records(std::ostream& out, int columns) const;
 
   std::vector<std::vector<std::string>> rows_;
 };

@@ -32,8 +32,10 @@ Summary summarize(const std::vector<Row>& rows, double seconds) {
 std::string to_text(const Summary& summary) {
   std::ostringstream text;
   text.precision(4);
-  text << summary.rows << " rows, " << summary.failed << " violated, " << summary.refuted
-       << " printed forms refuted; " << summary.steps << " steps";
+  text << summary.rows << (summary.rows == 1 ? " row, " : " rows, ") << summary.failed
+       << " violated, " << summary.refuted
+       << (summary.refuted == 1 ? " printed form refuted; " : " printed forms refuted; ")
+       << summary.steps << (summary.steps == 1 ? " step" : " steps");
   if (summary.descent_steps > 0) {
     text << ", of them " << summary.descent_steps << " of GGNC checked for descent";
   }

@@ -173,6 +173,12 @@ std::string to_svg(const BandChart& chart) {
       out << (i == 0 ? 'M' : 'L') << x_of(points[i].x) << ' ' << y_of(points[i].middle);
     }
     out << "\"/>\n";
+    if (points.size() == 1) {  // which no line shows
+      const double x = x_of(points[0].x), high = edge(points[0].high, points[0].middle);
+      out << "<path stroke=\"" << color << "\" stroke-opacity=\"0.4\" stroke-width=\"3\" d=\"M" << x
+          << ' ' << high << 'V' << edge(points[0].low, limits.low) << "\"/><circle r=\"4\" fill=\""
+          << color << "\" cx=\"" << x << "\" cy=\"" << y_of(points[0].middle) << "\"/>\n";
+    }
     if (color != grey) labels.push_back({y_of(points.back().middle), color, series});
   }
 

@@ -64,15 +64,18 @@ std::string to_svg(const Figure& figure) {
     out << " d=\"";
     Label label{left, top, &curve};
     bool pen_down = false;
+    int drawn = 0;
     const size_t every = 1 + curve.values.size() / 1500;
     for (size_t k = 0; k < curve.values.size(); k += every) {
       if (!axes.drawable(curve, k)) continue;
       label = {x_of(Axes::x_of(curve, k)), y_of(curve.values[k]), &curve};
       out << (pen_down ? 'L' : 'M') << label.x << ' ' << label.y;
       pen_down = true;
+      ++drawn;
     }
     out << "\"/>\n";
-    for (size_t k = 0; curve.points && k < curve.values.size(); ++k) {
+    const bool points = curve.points || drawn == 1;  // which no line shows
+    for (size_t k = 0; points && k < curve.values.size(); ++k) {
       if (!axes.drawable(curve, k)) continue;
       out << "<circle r=\"3\" fill=\"" << curve.svg_color << "\" cx=\""
           << x_of(Axes::x_of(curve, k)) << "\" cy=\"" << y_of(curve.values[k]) << "\"/>\n";

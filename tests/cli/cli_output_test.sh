@@ -165,7 +165,8 @@ grep -q "2nd half: of a run's evaluations" out && problem "a table of nothing"
 code=$?
 [ $code = 1 ] && [ ! -e page3.html ] && ! grep -q "left out" err || problem "report of nothing: exit code $code, $(cat out err)"
 
-# Nothing is wider than a terminal that is not too narrow; elsewhere tables have all their width.
+# Nothing is wider than a terminal that is not too narrow. Elsewhere tables have all their width, but for the lists of
+# `config`, which wrap and lose nothing.
 if command -v script >/dev/null; then
   for line in "config --keys" lab "report a/demo b/demo --out page.html" "--help" "bench --help" "lab picture --steps 20"; do
     TERM=xterm script -qec "stty cols 70; '$normball' $line" /dev/null </dev/null >out 2>&1
@@ -174,8 +175,10 @@ if command -v script >/dev/null; then
     [ -s out ] && [ -z "$wide" ] || problem "normball $line is wider than the terminal: $wide"
   done
 fi
+"$normball" experiment list >out
+LC_ALL=C.UTF-8 grep -qE '^.{120,}' out || problem "experiment list in a file is cut"
 "$normball" config --keys >out
-LC_ALL=C.UTF-8 grep -qE '^.{120,}' out || problem "config --keys in a file is cut"
+tr -s ' \n' ' ' <out | grep -qF "0: all cores. Resuming is bit-exact only with the same number" || problem "config --keys in a file is cut"
 
 if [ -n "$trains" ]; then
   # Losing the terminal or the reader saves and ends; the run goes on afterwards.

@@ -41,6 +41,7 @@ metric = "val_loss"
 tuning_seeds = [9]
 seeds = [1, 2, 3, 4, 5]
 [quick]
+set = ["run.eval_every=0"]
 seeds = [1, 2]
 [[arm]]
 name = "moves"
@@ -60,7 +61,8 @@ b = "stays"
 margin = 0.01
 T
 "$normball" experiment list >out.txt
-contains out.txt "not decided here"
+contains out.txt "not run"
+contains out.txt "statement"
 "$normball" experiment report lr >out.txt
 contains out.txt "There are no runs yet"
 
@@ -69,6 +71,8 @@ contains out.txt "a quick run decides nothing"
 contains out.txt "moves better than stays by"
 [ -s runs/experiments/lr-quick/experiment.html ] || fail "no page of the quick runs"
 [ ! -e experiments/lr/results.jsonl ] || fail "a quick run was recorded"
+contains runs/experiments/lr-quick/experiment.html "Measured here: the same with other settings, <code>run.eval_every=0</code>"
+contains runs/experiments/lr-quick/curves.svg "<circle"
 
 # Killed at some moments, it ends with the verdict of one that was not.
 for pause in 0.3 0.9 1.5; do

@@ -34,7 +34,18 @@ expect 2 "did you mean 'cosh'" check descent --problem kosh
 expect 2 "no statement applies" check ggnc --problem factorization
 expect 2 "no constants" picture --problem factorization
 expect 1 "error while opening for writing" check lengths --quick --json "$work/missing/file.json"
+expect 0 "1 row, 0 violated, 0 printed forms" check ggnc --quick --norm sign --problem cosh
 expect 2 "statement is required" check
+# Ended by a signal, it leaves nothing that is not whole.
+"$normball" lab all --json "$work/ended.json" --html "$work/ended.html" >/dev/null 2>"$work/progress" &
+for _ in $(seq 200); do
+  [ -s "$work/progress" ] && break
+  sleep 0.05
+done
+kill -TERM $!
+wait $! 2>/dev/null || true
+[ ! -e "$work/ended.json" ] && [ ! -e "$work/ended.html" ] ||
+  { echo "lab left files that are not whole:"; ls -l "$work"/ended.*; failures=$((failures + 1)); }
 expect 2 "--seeds" all --seeds 0
 expect 2 "ggnc is not stochastic" check ggnc --quick --norm sign --problem cosh --seeds 5
 expect 0 "pass" check ggnc-stochastic --quick --norm sign --problem cosh --seeds 3

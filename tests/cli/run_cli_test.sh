@@ -23,6 +23,10 @@ expect() {
 
 expect 0 "cifar10-unconstrained-clipped-scion" config --list
 expect 0 "optimizer.rho" config --keys
+for list in --list --keys; do
+  "$normball" config $list >"$work/list.txt"
+  [ "$(LC_ALL=C.UTF-8 wc -L <"$work/list.txt")" -le 100 ] || { echo "config $list is too wide"; failures=$((failures + 1)); }
+done
 expect 0 "rho = 150.0" config --show nanogpt-124m-clipped-scion
 expect 0 "lr = 0.5" config --show cifar10-adam --set optimizer.lr=0.5 --set run.seed=3
 expect 0 "valid" config --check "$source/configs/cifar10-adam.toml"
@@ -75,6 +79,13 @@ printf '{"step": 1, "val_loss": 0.25, "val_accuracy": 0.5}\n{"step": 2, "val_los
   >"$work/classifier/metrics.jsonl"
 "$normball" report "$work/classifier" | tr -s ' ' | grep -qF "62.50 % 62.50 % 62.50 % 0.7500 0.2500 0.7500" ||
   { "$normball" report "$work/classifier"; failures=$((failures + 1)); }
+# What stopped or diverged is marked, and results of different tasks are not compared.
+mkdir -p "$work/stopped" && printf '[model]\nkind = "gpt"\n' >"$work/stopped/config.toml"
+printf '{"step": 1, "loss": 2.0}\n{"step": 2, "loss": "NaN", "nonfinite": "loss", "stopped": true}\n' \
+  >"$work/stopped/metrics.jsonl"
+expect 0 "2 ✕" report "$work/stopped"
+expect 0 "stopped: stopped at step 2: loss or gradient were not finite" report "$work/stopped"
+expect 0 "differ in model or data" report "$work/stopped" "$work/classifier" --out "$work/both.html"
 # The page replaces no file of a run, under whatever name.
 mkdir -p "$work/run/checkpoints/step-2" && echo '{}' >"$work/run/checkpoints/step-2/state.json"
 ln -sf metrics.jsonl "$work/run/link.html"

@@ -37,6 +37,8 @@ addEventListener("load", () => setTimeout(() => {
   const drawn = () => [...document.querySelectorAll("canvas")]
     .map((c) => c.dataset.metric + ":" + (coloured(c) > 150 ? "drawn" : "blank:" + coloured(c))).join(" ");
   const before = drawn();
+  const lowest = [...document.querySelectorAll("canvas")]
+    .map((c) => c.dataset.metric + ":" + Chart.getChart(c).scales.y.min).join(" ");
   for (const button of document.querySelectorAll("button")) button.click();
   const box = document.querySelector("td.run input");
   box.click();
@@ -48,19 +50,25 @@ addEventListener("load", () => setTimeout(() => {
     `before ${before}\nafter ${after}\nhidden ${off}\ntheme ${document.documentElement.dataset.theme}\n` +
     `rows ${document.querySelectorAll("tbody tr").length}\nwide ${document.documentElement.scrollWidth > innerWidth}\n` +
     `cut ${document.querySelector(".scroll").scrollWidth > document.querySelector(".scroll").clientWidth}\n` +
+    `lowest ${lowest}\nbest ${document.querySelectorAll("td.best").length}\n` +
     `errors ${errors.join("; ")}`}));
 }, 500));
 </script>
 PROBE
 
+# open_page NAME: page-NAME.html with the probe becomes dom-NAME.html.
+open_page() {
+  cat "$work/probe.html" "$work/page-$1.html" >"$work/probed-$1.html"
+  timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" \
+    --enable-logging=stderr --window-size=1200,1000 --virtual-time-budget=10000 --dump-dom \
+    "file://$(realpath "$work")/probed-$1.html" >"$work/dom-$1.html" 2>"$work/log-$1.txt"
+}
+
 failures=0
 for count in 1 2 10; do
   "$python" "$here/run_synthetic.py" "$work/runs-$count" "$count"
   "$normball" report "$work/runs-$count"/* --out "$work/page-$count.html" >/dev/null
-  cat "$work/probe.html" "$work/page-$count.html" >"$work/probed-$count.html"
-  timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" \
-    --enable-logging=stderr --window-size=1200,1000 --virtual-time-budget=10000 --dump-dom \
-    "file://$(realpath "$work")/probed-$count.html" >"$work/dom-$count.html" 2>"$work/log-$count.txt"
+  open_page "$count"
   all="loss:drawn val_loss:drawn val_accuracy:drawn dual_norm:drawn eta:drawn lr:drawn"
   for line in "before $all" "after $all" "hidden 1" "theme dark" "rows $count" "wide false" "cut false"; do
     if ! sed -n '/<pre id="probe">/,/<\/pre>/p' "$work/dom-$count.html" | grep -F -- "$line" >/dev/null; then
@@ -75,4 +83,24 @@ for count in 1 2 10; do
     failures=$((failures + 1))
   fi
 done
+
+# A run that stopped at once: its one point is seen, its values near 1 fill the axis, and none is the best of two tasks.
+mkdir -p "$work/stopped" "$work/other"
+printf '[model]\nkind = "gpt"\n' >"$work/stopped/config.toml"
+printf '[model]\nkind = "cnn"\n' >"$work/other/config.toml"
+printf '{"step": 1, "loss": 2.5, "eta": 0.98}\n{"step": 2, "loss": "NaN", "nonfinite": "loss", "stopped": true}\n' \
+  >"$work/stopped/metrics.jsonl"
+printf '{"step": 1, "loss": 2.5, "eta": 1.3}\n' >"$work/other/metrics.jsonl"
+"$normball" report "$work/stopped" --out "$work/page-stopped.html" >/dev/null
+"$normball" report "$work/stopped" "$work/other" --out "$work/page-both.html" >/dev/null
+open_page stopped
+open_page both
+for check in "stopped before loss:blank:[1-9]" "stopped lowest .*eta:0.5$" "both best 0" "both <li>The runs differ in model or data"; do
+  if ! grep -qE -- "${check#* }" "$work/dom-${check%% *}.html"; then
+    echo "no '${check#* }' in the page '${check%% *}':"
+    sed -n '/<pre id="probe">/,/<\/pre>/p' "$work/dom-${check%% *}.html"
+    failures=$((failures + 1))
+  fi
+done
+grep -qE "^best [1-9]" "$work/dom-2.html" || { echo "no best of two runs of one task"; failures=$((failures + 1)); }
 exit "$((failures > 0))"

@@ -123,11 +123,16 @@ ls stopped/*/checkpoints/step-* >/dev/null || fail "the stopped runs did not sav
   >out.txt 2>err.txt
 [ ! -e runs/short/curves.svg ] || fail "a curve of one evaluation"
 contains runs/short/over-rho.svg "no clip"
-echo '{"cell":' >>runs/short/results.jsonl
+printf '{"cell":' >>runs/short/results.jsonl
+"$normball" sweep --base tiny.toml --name short --set run.eval_every=0 --seeds 0 1 >out.txt 2>err.txt
+contains err.txt "results.jsonl:5 is cut off or damaged, and left out"
+[ "$(wc -l <runs/short/results.jsonl)" -eq 6 ] || fail "the line that was cut off is still there"
+sed -i '2i{"cell":' runs/short/results.jsonl
 code=0
-"$normball" sweep --base tiny.toml --name short --seeds 0 1 >out.txt 2>err.txt || code=$?
+"$normball" sweep --base tiny.toml --name short --set run.eval_every=0 --seeds 0 1 >out.txt 2>err.txt || code=$?
 [ "$code" -eq 1 ] || fail "exit code $code with damaged results"
 contains err.txt "remove the line"
+if grep -q "json.exception" err.txt; then fail "the text of an exception: $(cat err.txt)"; fi
 code=0
 "$normball" report runs/short >out.txt 2>err.txt || code=$?
 [ "$code" -ne 0 ] || fail "report on a sweep's directory"
@@ -138,6 +143,56 @@ rm -r runs/lr/*_lr-0.05_seed-3
 "$normball" sweep lr.toml >out.txt 2>err.txt
 contains err.txt "runs are there already"
 [ "$(find runs/lr -maxdepth 1 -name '*_lr-0.05_seed-3' | wc -l)" -eq 2 ] || fail "deleted runs were not run again"
+
+# Made longer, a sweep has the results of one of that length from the start; also where its base says so.
+results() { sed -E 's/"seconds":[^,]*//' "$1/results.jsonl"; }
+grown() { # STEPS ARGUMENTS...
+  "$normball" sweep --base tiny.toml --name grown --axis optimizer.lr=0.02,0.1 --set run.eval_every=2 \
+    --set run.log_every=2 --set "run.steps=$1" "${@:2}" >out.txt 2>err.txt
+}
+grown 7
+grown 8
+grown 8 --into afresh
+cmp <(results runs/grown) <(results afresh) || fail "results depend on where the runs ended at first"
+cp tiny.toml longer.toml
+"$normball" sweep --base longer.toml --axis optimizer.lr=0.02,0.1 >out.txt 2>err.txt
+contains out.txt "budget: 2 runs of 6 steps"
+sed -i 's/steps = 6/steps = 8/' longer.toml
+"$normball" sweep --base longer.toml --axis optimizer.lr=0.02,0.1 >out.txt 2>err.txt
+contains out.txt "budget: 2 runs of 8 steps"
+# It cannot be made shorter, and that is said before anything runs.
+rm -r runs/grown/lr-0.02_seed-0
+cp runs/grown/results.jsonl before.jsonl
+code=0
+grown 7 || code=$?
+[ "$code" -eq 1 ] || fail "exit code $code of a sweep that is made shorter"
+contains err.txt "runs/grown/lr-0.1_seed-0 has taken 8 steps, more than run.steps = 7"
+cmp before.jsonl runs/grown/results.jsonl || fail "results changed"
+[ ! -e runs/grown/lr-0.02_seed-0 ] || fail "a run was started"
+
+# A part of it: how much is there, and nothing about the ends of axes.
+"$normball" sweep --base tiny.toml --name part --axis optimizer.lr=0.1 >out.txt 2>err.txt
+"$normball" sweep --base tiny.toml --name part --axis optimizer.lr=0.1,0.2,0.5 --report >out.txt 2>err.txt
+contains out.txt "1 of 3 runs is there: the best is the best so far"
+if grep -q "may lie beyond" out.txt; then fail "the end of an axis that was not tried: $(cat out.txt)"; fi
+
+# Without any result the answer is no.
+code=0
+"$normball" sweep --base tiny.toml --name diverges --set optimizer.method=gd --set run.steps=30 --axis optimizer.lr=1e25,1e26 \
+  >out.txt 2>err.txt || code=$?
+[ "$code" -eq 1 ] || fail "exit code $code of a sweep of which all runs diverged: $(cat out.txt err.txt)"
+contains err.txt "no run has a result: all that ended diverged"
+contains out.txt "2 cells diverged"
+
+# `train` puts no run among the cells.
+for name in lr longer; do
+  code=0
+  "$normball" train longer.toml --name $name >out.txt 2>err.txt || code=$?
+  [ "$code" -eq 1 ] || fail "exit code $code of a run in the directory of a sweep"
+  contains err.txt "runs/$name is the directory of a sweep"
+  [ ! -e runs/$name/config.toml ] || fail "a run was started in the directory of a sweep"
+done
+"$normball" sweep lr.toml >out.txt 2>err.txt
 
 # Wrong ways to ask: exit code 2, or 1 with the reason, and nothing is started.
 wrong() { # CODE TEXT ARGUMENTS...
@@ -155,7 +210,7 @@ wrong 2 "is for images; model.kind gpt has" lr.toml --metric val_accuracy --dry-
 wrong 2 "or --seeds" lr.toml --set run.seed=4
 wrong 2 "run.name is set by the sweep" --base tiny.toml --axis run.name=a,b
 wrong 2 "run.resume is set by the sweep" --base tiny.toml --axis run.resume=a,b
-wrong 1 "give values a label" --base tiny.toml --axis "data.path=text.txt,$(printf 'x%.0s' $(seq 250))"
+wrong 2 "give values a label" --base tiny.toml --axis "data.path=text.txt,$(printf 'x%.0s' $(seq 250))"
 wrong 1 "is the directory of a run" lr.toml --into runs/alone
 wrong 2 "excludes" lr.toml --dry-run --report
 wrong 2 "nothing to change" --base tiny.toml
@@ -164,5 +219,18 @@ wrong 2 "unknown key" --base tiny.toml --axis optimizer.lrr=1,2
 wrong 1 "another configuration (data.path" lr.toml --set data.path=elsewhere.txt
 wrong 1 "another configuration (eval.batches" lr.toml --set eval.batches=1
 wrong 1 "another configuration" lr.toml --set run.steps=7 --set schedule.kind=linear
+wrong 2 "two cells are called lr-0.01_seed-0" --base tiny.toml --axis optimizer.lr=0.01,0.01 --dry-run
+wrong 2 "two cells are called" lr.toml --seeds 0 0
+printf 'base = "tiny"\n[[axis]]\nkey = "optimizer.lr"\nvalues = [0.1, 0.10]\n' >twice.toml
+wrong 1 "two cells are called" twice.toml
+wrong 2 "optimizer.lr is given twice, by --set optimizer.lr=0.2 and on --axis lr; leave one out" \
+  --base tiny.toml --axis optimizer.lr=0.1 --set optimizer.lr=0.2
+wrong 2 "by --set optimizer.lr=0.2 and on the axis lr" lr.toml --set optimizer.lr=0.2
+wrong 2 "on the axis lr and on --axis lr" lr.toml --axis optimizer.lr=0.1
+printf 'base = "tiny"\nset = ["optimizer.lr=1"]\n[[axis]]\nkey = "optimizer.lr"\nvalues = [0.1]\n' >twice.toml
+wrong 1 'by set = "optimizer.lr=1" and on the axis lr' twice.toml
+wrong 2 "points = 1: points must be a whole number from 2" --base tiny.toml \
+  --axis "key = 'optimizer.lr', log = [0.1, 1.0], points = 1"
 wrong 1 "no results yet" --base tiny.toml --name none --seeds 1 2 --report
+[ ! -e runs/none ] || fail "a report of nothing made a directory"
 echo "sweep_cli_test: passed"

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "plot/band_chart.h"
+
 namespace normball::plot {
 namespace {
 
@@ -37,6 +39,19 @@ TEST(Plot, APathBeginsWhereItsFirstPointIs) {
     const auto path = svg.find("stroke-linejoin");
     EXPECT_EQ(svg.substr(svg.find(" d=\"", path), 5), " d=\"M") << missing;
   }
+}
+
+// A line of one point has no length.
+TEST(Plot, ASinglePointIsMarkedInPictures) {
+  EXPECT_NE(to_svg(figure({NAN, 3})).find("<circle"), std::string::npos);
+  EXPECT_EQ(to_svg(figure({2, 3})).find("<circle"), std::string::npos);
+  BandChart chart{.title = "", .subtitle = "", .x_label = "", .y_label = "", .series = {}};
+  chart.series.push_back({"one", {{400, 2, 1.5, 2.5}}});
+  const std::string one = to_svg(chart);
+  EXPECT_NE(one.find("<circle"), std::string::npos);
+  EXPECT_EQ(one.find("nan"), std::string::npos);
+  chart.series[0].points.push_back({500, 2, 1.5, 2.5});
+  EXPECT_EQ(to_svg(chart).find("<circle"), std::string::npos);
 }
 
 // Where the circles of an SVG stand.

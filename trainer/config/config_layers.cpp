@@ -40,6 +40,8 @@ std::optional<fs::path> take_extended(const fs::path& file, ConfigLayer& layer) 
 }  // namespace
 
 std::string at_line(std::string_view where, const toml::source_region& source) {
+  // An option is one line, and a value that was copied has lost its place.
+  if (where.starts_with("--") || source.begin.line == 0) return std::string(where);
   return std::string(where) + ":" + std::to_string(source.begin.line);
 }
 

@@ -14,8 +14,8 @@ using sweep::Estimate;
 
 constexpr std::array<std::string_view, 5> kind_names = {"better", "alike", "faster", "rises",
                                                         "falls"};
-constexpr std::array<std::string_view, 3> answer_names = {"holds here", "does not hold here",
-                                                          "not decided here"};
+constexpr std::array<std::string_view, 4> answer_names = {"holds here", "does not hold here",
+                                                          "not decided here", "not run"};
 
 // Wholly above the threshold, wholly below it, or neither.
 Finding above(const Estimate& effect, double threshold) {

@@ -40,7 +40,7 @@ struct Claim {
   Window early = {}, late = {};
 };
 
-enum class Answer { Holds, DoesNotHold, NotDecided };
+enum class Answer { Holds, DoesNotHold, NotDecided, NotRun };
 std::string_view to_text(Answer answer);  // "holds here", ...
 
 struct Finding {

@@ -192,6 +192,10 @@ Decision decide(const Experiment& experiment, const Outcomes& outcomes) {
   }
   judge_claims(experiment, decision);
   count_runs(experiment, outcomes, decision);
+  if (decision.runs == 0) {
+    decision.answer = Answer::NotRun;
+    for (auto& finding : decision.findings) finding = {.answer = Answer::NotRun};
+  }
   return decision;
 }
 

@@ -38,6 +38,7 @@ struct Decision {
 
 // A claim is not decided where an arm of it is not tuned to the end, where the best lies at the end
 // of an axis, or where a deciding run is missing or did not finish; none of a quick version is.
+// Without any run the answer to all of them is NotRun.
 Decision decide(const Experiment& experiment, const Outcomes& outcomes);
 
 // The verdict of each claim and of all together, a line each: what is committed as verdict.txt.

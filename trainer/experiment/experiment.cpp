@@ -215,6 +215,7 @@ Experiment quick_version(const Experiment& experiment) {
   quick.tuning_seeds = {};
   quick.deciding_seeds = experiment.quick_seeds;
   quick.settings = overridden(experiment.settings, experiment.quick_settings);
+  quick.changed = experiment.quick_settings;
   for (auto& arm : quick.arms) {
     arm.owner = quick.name;
     arm.axes = {};

@@ -38,6 +38,7 @@ struct Experiment {
   std::vector<Arm> arms;
   std::vector<Claim> claims;
   bool quick = false;
+  std::vector<std::string> changed = {};  // settings by which it differs from what its text says
 
   const Arm& arm(std::string_view name) const;
 };

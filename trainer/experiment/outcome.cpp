@@ -7,8 +7,9 @@
 
 #include "normball/base/error.h"
 #include "normball/base/text.h"
+#include "trainer/config/config.h"
 #include "trainer/files/atomic_file.h"
-#include "trainer/files/file_system.h"
+#include "trainer/report/earlier_ends.h"
 #include "trainer/run/metrics.h"
 
 namespace normball::trainer::experiment {
@@ -17,7 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::uintmax_t max_file = 256 << 20;
 constexpr int stretches = 20;
 constexpr std::array<std::string_view, 2> evaluated = {"val_loss", "val_accuracy"};
 constexpr std::array<std::string_view, 3> trained = {"loss", "dual_norm", "gap"};
@@ -67,8 +67,10 @@ Outcome parse_outcome(const std::string& line, const std::string& where) {
       for (size_t i = 0; i < steps.size(); ++i) points.emplace_back(steps[i], values[i]);
     }
     return outcome;
-  } catch (const Json::exception& error) {
-    throw_invalid(where, "is not a result of an experiment: ", error.what());
+  } catch (const Json::exception&) {
+    throw_invalid(where,
+                  "is not a result of an experiment, or only a part of one; remove the line, ",
+                  "and the same command reads its run again");
   }
 }
 
@@ -96,7 +98,9 @@ Outcome outcome_of(const std::string& arm, const sweep::Plan& plan, const sweep:
                    const fs::path& run, const std::string& failure) {
   Outcome outcome{.arm = arm, .result = sweep::result_of(plan, cell, run, failure)};
   if (outcome.result.status != sweep::Status::Finished) return outcome;
-  const auto lines = run::read_metrics(run / "metrics.jsonl").lines;
+  auto lines = run::read_metrics(run / "metrics.jsonl").lines;
+  const auto recorded = config::stored_config(run).run;
+  report::remove_earlier_ends(lines, recorded.log_every, recorded.eval_every);
   const auto add = [&](std::string_view name, Curve curve) {
     if (!curve.empty()) outcome.curves[std::string(name)] = rounded(std::move(curve));
   };
@@ -105,11 +109,14 @@ Outcome outcome_of(const std::string& arm, const sweep::Plan& plan, const sweep:
   return outcome;
 }
 
-std::vector<Outcome> read_outcomes(const fs::path& file) {
+std::vector<Outcome> read_outcomes(const fs::path& file, std::string* left_out) {
   std::vector<Outcome> outcomes;
-  files::for_each_line(file, max_file, [&](const std::string& line, const std::string& where) {
-    outcomes.push_back(parse_outcome(line, where));
-  });
+  sweep::for_each_result(
+      file,
+      [&](const std::string& line, const std::string& where) {
+        outcomes.push_back(parse_outcome(line, where));
+      },
+      left_out);
   return outcomes;
 }
 

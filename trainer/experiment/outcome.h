@@ -29,8 +29,10 @@ struct Outcome {
 Outcome outcome_of(const std::string& arm, const sweep::Plan& plan, const sweep::Cell& cell,
                    const std::filesystem::path& run, const std::string& failure);
 
-// results.jsonl of an experiment; none where there is no file. Numbers of curves have 6 digits.
-std::vector<Outcome> read_outcomes(const std::filesystem::path& file);
+// results.jsonl of an experiment; none where there is no file. Numbers of curves have 6 digits. A
+// last line that cannot be read is left out, and `left_out` says so.
+std::vector<Outcome> read_outcomes(const std::filesystem::path& file,
+                                   std::string* left_out = nullptr);
 void write_outcomes(const std::filesystem::path& file, std::span<const Outcome> outcomes);
 
 // The run of this cell with these settings, or nullptr.

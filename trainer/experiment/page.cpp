@@ -55,13 +55,20 @@ std::string tuning_text(const Arm& arm) {
   return arm.tuning_points() > 1 ? std::to_string(arm.tuning_points()) + " points" : "nothing";
 }
 
-// What a quick version does otherwise than the text about the experiment says.
-std::string quick_text(const Experiment& experiment) {
-  if (!experiment.quick) return "";
-  std::string text =
-      "<p>This is a quick version, which decides nothing. Nothing is tuned, and it differs by";
-  for (const auto& setting : experiment.quick_settings) text.append(" ").append(escape(setting));
-  return text + (experiment.quick_settings.empty() ? " its seeds.</p>" : " and its seeds.</p>");
+// The text of the experiment, and what these runs do otherwise.
+std::string measured_text(const Experiment& experiment) {
+  const bool as_said = !experiment.quick && experiment.changed.empty();
+  if (as_said) return "<p>Measured here: " + escape(experiment.measured) + "</p>";
+  std::string text = "<p>The experiment measures: " + escape(experiment.measured) +
+                     "</p><p>Measured here: the same with other settings";
+  for (const auto& setting : experiment.changed) {
+    text += (&setting == &experiment.changed.front() ? ", <code>" : " <code>") + escape(setting) +
+            "</code>";
+  }
+  text += experiment.quick ? ". This is a quick version with fewer seeds, in which nothing is "
+                             "tuned; it decides nothing.</p>"
+                           : ".</p>";
+  return text;
 }
 
 // A bar would end the cell.
@@ -95,10 +102,9 @@ std::string page_of(const Experiment& experiment, const Decision& decision,
   std::string text = page::begin(experiment.name, style);
   text += "<header><h1>" + escape(experiment.title) + "</h1><p>" + escape(experiment.question) +
           "</p></header>\n<section class=\"card\"><p>" + answer_of(decision.answer) +
-          "</p><p>The statement: " + escape(experiment.statement) +
-          "</p><p>Measured here: " + escape(experiment.measured) + "</p>" + quick_text(experiment) +
-          "<p>Judged by " + escape(decision.metric.text()) + "; deciding seeds " +
-          seeds_text(experiment.deciding_seeds) + ", tuning seeds " +
+          "</p><p>The statement: " + escape(experiment.statement) + "</p>" +
+          measured_text(experiment) + "<p>Judged by " + escape(decision.metric.text()) +
+          "; deciding seeds " + seeds_text(experiment.deciding_seeds) + ", tuning seeds " +
           seeds_text(experiment.tuning_seeds) + "; " + std::to_string(decision.runs) + " runs, " +
           hours_text(decision.hours) + " hours of training in all.</p></section>\n";
   text +=
@@ -136,9 +142,7 @@ std::string markdown_row(const Experiment& experiment, const Decision& decision)
   for (size_t i = 0; i < experiment.claims.size(); ++i) {
     say(effect_text(experiment.claims[i], decision.metric, decision.findings[i]));
   }
-  if (decision.runs == 0) {
-    say("not run yet");
-  } else {
+  if (decision.runs > 0) {
     bool objected = false;
     for (const auto& arm : experiment.arms) {
       for (const auto& objection : decision.arms.at(arm.name).objections) {

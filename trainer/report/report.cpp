@@ -10,6 +10,7 @@
 #include "page/page.h"
 #include "trainer/config/config.h"
 #include "trainer/files/file_system.h"
+#include "trainer/report/earlier_ends.h"
 #include "trainer/report/report_assets.h"
 #include "trainer/run/metrics.h"
 
@@ -24,16 +25,20 @@ constexpr std::array<std::string_view, 8> shown = {
     "loss", "val_loss", "val_accuracy", "iterate_val_loss", "iterate_val_accuracy", "dual_norm",
     "eta",  "lr"};
 
-void read_settings(const fs::path& directory, RunData& run) {
+// Nothing where it cannot be read, and the reason.
+std::optional<config::Config> read_config(const fs::path& directory, std::string& reason) {
   const fs::path path = directory / "config.toml";
   config::Config config;
   try {
     config::apply_toml(config, files::read_small_file(path, 1 << 20), path.string());
   } catch (const std::exception& error) {
-    run.remarks.emplace_back(error.what());
-    run.unreadable = true;
-    return;
+    reason = error.what();
+    return std::nullopt;
   }
+  return config;
+}
+
+void take_settings(const config::Config& config, RunData& run) {
   run.settings = {{"method", config.optimizer.method},
                   {"lr", number_text(config.optimizer.lr)},
                   {"schedule", config.schedule.kind},
@@ -42,6 +47,10 @@ void read_settings(const fs::path& directory, RunData& run) {
                   {"batch", std::to_string(config.train.batch)},
                   {"seed", std::to_string(config.run.seed)}};
   if (config.optimizer.rho) run.settings["rho"] = number_text(*config.optimizer.rho);
+  for (const std::string& part : {config.model.kind, config.data.kind, config.data.path,
+                                  config.data.validation, config.data.bpe}) {
+    run.task += part + '\n';
+  }
 }
 
 bool has(const run::MetricsLine& line, std::string_view name) {
@@ -150,7 +159,11 @@ std::string last_parts(const fs::path& path, std::ptrdiff_t count) {
 
 std::span<const std::string_view> curve_names() { return shown; }
 
-RunData read_run(const fs::path& directory) {
+bool of_one_task(std::span<const RunData> runs) {
+  return std::ranges::all_of(runs, [&](const RunData& run) { return run.task == runs[0].task; });
+}
+
+RunData read_run(const fs::path& directory, EarlierEnds ends) {
   const fs::path path = directory / "metrics.jsonl";
   if (!fs::exists(path)) {
     throw std::runtime_error(
@@ -162,11 +175,17 @@ RunData read_run(const fs::path& directory) {
   if (!run.directory.has_filename())
     run.directory = run.directory.parent_path();  // a slash at the end
   run.name = run.directory.filename().string();
-  const run::Metrics metrics = run::read_metrics(path);
+  std::string unreadable;
+  const auto config = read_config(directory, unreadable);
+  run::Metrics metrics = run::read_metrics(path);
+  if (config && ends == EarlierEnds::LeaveOut) {
+    remove_earlier_ends(metrics.lines, config->run.log_every, config->run.eval_every);
+  }
   if (metrics.lines.empty()) run.remarks.emplace_back("no step is logged yet");
   if (metrics.cut_off) run.remarks.emplace_back("the last line of metrics.jsonl is cut off");
   if (!metrics.damage.empty()) run.remarks.push_back("left out: " + metrics.damage);
   const run::MetricsLine* diverged = nullptr;
+  bool stopped_at_last = false;
   double rate_sum = 0, clipped = 0;
   std::int64_t rates = 0, clipped_of = 0;
   for (const auto& line : metrics.lines) {
@@ -187,6 +206,7 @@ RunData read_run(const fs::path& directory) {
       run.nonfinite_step = line.step;
     }
     if (refused && !stopped) ++run.skipped;
+    stopped_at_last = stopped;
     if (has(line, "diverged")) diverged = &line;
     for (const char* items : {"tokens", "images"}) {
       if (const auto rate = line.number(std::string(items) + "_per_second")) {
@@ -202,9 +222,23 @@ RunData read_run(const fs::path& directory) {
   }
   run.diverged = diverged != nullptr && diverged->step == run.steps;  // else it has gone on
   if (run.diverged) run.remarks.push_back("diverged: " + text_of(*diverged, "diverged"));
+  if (run.nonfinite_step && !run.diverged) {
+    const std::string at = std::to_string(*run.nonfinite_step);
+    run.remarks.push_back(stopped_at_last ? "stopped at step " + std::to_string(run.steps) +
+                                                ": loss or gradient were not finite"
+                          : run.skipped > 0 ? "skipped " + std::to_string(run.skipped) +
+                                                  (run.skipped == 1 ? " step" : " steps") +
+                                                  " as not finite, the first at step " + at
+                                            : "loss or gradient were not finite at step " + at);
+  }
   if (rates > 0) run.throughput = rate_sum / static_cast<double>(rates);
   if (clipped_of > 0) run.clipped_share = clipped / static_cast<double>(clipped_of);
-  read_settings(directory, run);
+  if (config) {
+    take_settings(*config, run);
+  } else {
+    run.remarks.push_back(unreadable);
+    run.unreadable = true;
+  }
   return run;
 }
 
@@ -248,7 +282,8 @@ std::string report_page(std::span<const RunData> runs) {
   for (const auto& run : runs) data.push_back(to_json(run));
   std::string scripts = "<script>";
   scripts += assets::chart_library();
-  scripts += "</script>\n<script type=\"application/json\" id=\"runs\">";
+  scripts += "</script>\n<script type=\"application/json\" id=\"runs\" data-one-task=\"";
+  scripts += of_one_task(runs) ? "yes\">" : "no\">";
   scripts += script_safe(data.dump(-1, ' ', false, Json::error_handler_t::replace));
   scripts += "</script>\n<script>";
   scripts += assets::page_script();

@@ -35,17 +35,24 @@ struct RunData {
   bool diverged = false;                            // it took all its steps in vain
   bool unreadable = false;                          // something of it; the remarks say what
   std::vector<std::string> remarks = {};
+  // Model, data and tokenizer: results of runs in which these differ do not compare.
+  std::string task = {};
 };
 
 // Needs metrics.jsonl; that it is still empty is only a remark. Without a config.toml that can be
-// read the settings are missing.
-RunData read_run(const std::filesystem::path& directory);
+// read the settings are missing. A run that was made longer has what it recorded at its earlier
+// ends, or not (see earlier_ends.h).
+enum class EarlierEnds { Keep, LeaveOut };
+RunData read_run(const std::filesystem::path& directory, EarlierEnds ends = EarlierEnds::Keep);
 
 // Names that are the same get as much of their path as tells them apart.
 void tell_apart(std::span<RunData> runs);
 
 // At most `count` points: the extremes of each stretch stay, so that spikes are not lost.
 std::vector<CurvePoint> thin(const std::vector<CurvePoint>& points, size_t count);
+
+// Whether the results of all of them are of the same task. A best is marked only where they are.
+bool of_one_task(std::span<const RunData> runs);
 
 // The runs are told apart already.
 std::string report_page(std::span<const RunData> runs);

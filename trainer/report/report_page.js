@@ -2,6 +2,7 @@
 "use strict";
 (() => {
   const runs = JSON.parse(document.getElementById("runs").textContent);
+  const oneTask = document.getElementById("runs").dataset.oneTask === "yes";
   const palettes = {  // told apart also with colour blindness; dashes from the seventh on
     light: ["#0072b2", "#d55e00", "#009e73", "#b8479a", "#8c6d1f", "#5b6775", "#0072b2", "#d55e00", "#009e73", "#b8479a"],
     dark: ["#56b4e9", "#ff9f43", "#35c99a", "#e58ac9", "#d9b84a", "#a9b4c0", "#56b4e9", "#ff9f43", "#35c99a", "#e58ac9"],
@@ -70,7 +71,7 @@
       const values = runs.map((run) => (run.curves[key] ? valueOf(run) : undefined));
       const known = values.filter((v) => v !== null && v !== undefined), top = best(known);
       const text = (value) => (value === undefined ? "–" : value === null ? "not finite" : show(value));
-      return {head: word + " " + label, cell: (i) => [text(values[i]), known.length > 1 && values[i] === top ? "best" : null]};
+      return {head: word + " " + label, cell: (i) => [text(values[i]), oneTask && known.length > 1 && values[i] === top ? "best" : null]};
     };
     return [column("final", (run) => run.curves[key].value[run.curves[key].value.length - 1]),
       column("best", (run) => best(numbers(run, key)))];
@@ -145,12 +146,17 @@
       element("div", {}, element("h2", {}, metric.title), element("p", {}, metric.note)),
       element("span", {class: "switch"}, linear, logarithmic)), element("div", {class: "plot"}, canvas));
 
+    // Points that no line leads to would not be seen.
+    const marked = (raw, k) => {
+      const gap = (j) => j < 0 || j >= raw.length || !Number.isFinite(raw[j].y);
+      return (metric.points && raw.length <= 40) || (gap(k - 1) && gap(k + 1));
+    };
     const datasets = () => runs.flatMap((run, i) => {
       const raw = points(run, metric, own.log);
       const dense = metric.smooth && state.smoothing > 0 && raw.length > 20;
       const base = {borderColor: color(i), backgroundColor: color(i), hidden: state.hidden.has(i), spanGaps: false, clip: 4};
       const line = {...base, label: run.name, data: dense ? smoothed(raw, state.smoothing) : raw, borderWidth: 2,
-        borderDash: dash(i), tension: 0, pointRadius: (metric.points && raw.length <= 40) || raw.length === 1 ? 3 : 0,
+        borderDash: dash(i), tension: 0, pointRadius: raw.map((p, k) => (marked(raw, k) ? 3 : 0)),
         pointHoverRadius: 4, order: i};
       // The values themselves stay visible, faint, behind their average.
       const faint = {...base, data: raw, borderColor: color(i) + (runs.length > 3 ? "22" : "40"), borderWidth: 1,
@@ -158,11 +164,22 @@
       return dense ? [line, faint] : [line];
     });
     const axis = () => ({grid: {color: css("--grid"), borderColor: css("--line")}, ticks: {color: css("--soft")}});
+    // The next of 1, 2 and 5 times a power of ten below or above: the library would take whole powers.
+    const round = (value, up) => {
+      const power = 10 ** Math.floor(Math.log10(value));
+      const steps = [1, 2, 5, 10].map((factor) => factor * power);
+      return up ? steps.find((step) => step > value) || 20 * power : steps.filter((step) => step < value).pop() || power / 2;
+    };
     // A constant curve lies in the middle: the library would show it from -1 to 1.5.
     const limits = () => {
       const values = runs.flatMap((run, i) => (state.hidden.has(i) ? [] : numbers(run, metric.key)));
       const [value] = values;
-      if (own.log || !values.length || values.some((v) => v !== value)) return {};
+      if (own.log) {
+        const positive = values.filter((v) => v > 0);
+        const low = positive.reduce((a, b) => Math.min(a, b), Infinity), high = positive.reduce((a, b) => Math.max(a, b), 0);
+        return positive.length && high < 20 * low ? {min: round(low, false), max: round(high, true)} : {};
+      }
+      if (!values.length || values.some((v) => v !== value)) return {};
       if (value === 0) return {suggestedMin: 0, suggestedMax: metric.percent ? 0.1 : 1};
       const room = 0.1 * Math.abs(value);
       return {suggestedMin: value - room, suggestedMax: metric.percent ? Math.min(1, value + room) : value + room};
@@ -239,6 +256,9 @@
   };
 
   const remarks = runs.flatMap((run) => run.remarks.map((text) => element("li", {}, run.name + ": " + text)));
+  if (!oneTask) {
+    remarks.push(element("li", {}, "The runs differ in model or data: their results do not compare, and none is marked as the best."));
+  }
   document.querySelector("main").append(
     element("header", {}, element("div", {}, element("h1", {}, runs.length === 1 ? runs[0].name : "Comparison of runs"),
       element("p", {}, runs.length === 1 ? "a training run of normball" : runs.length + " training runs of normball")),

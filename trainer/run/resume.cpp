@@ -107,7 +107,22 @@ void refuse_to_write_over(const fs::path& directory) {
                           " already holds a run; --resume continues it, --name starts another");
 }
 
+namespace {
+
+// Of `normball sweep` or `normball experiment`: a run among their runs would make it unusable.
+void refuse_directory_of_sweep(const fs::path& directory) {
+  const bool swept =
+      fs::exists(directory / ".sweep.lock") || fs::exists(directory / "results.jsonl");
+  if (!swept || holds_run(directory)) return;
+  normball::throw_invalid("train", directory.string(),
+                          " is the directory of a sweep, whose runs are inside it; --name "
+                          "starts a run elsewhere, `normball sweep` continues the sweep");
+}
+
+}  // namespace
+
 StartingPoint find_starting_point(const config::Config& config, const fs::path& directory) {
+  refuse_directory_of_sweep(directory);
   const std::string& resume = config.run.resume;
   if (resume == "auto") return newest_of_own(directory);
   auto start = resume == "never" ? StartingPoint{} : named(resume);

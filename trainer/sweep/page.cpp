@@ -118,7 +118,8 @@ std::string page_of(const Plan& plan, const Summary& summary, std::span<const Re
           escape(summary.metric.text()) + "</p></header>\n<section class=\"card\">";
   if (summary.best) {
     const auto& best = summary.points[*summary.best];
-    text += "<p><strong>Best: " + escape(label_of(plan, best)) + "</strong>, " +
+    text += std::string("<p><strong>Best") + (summary.complete() ? ": " : " so far: ") +
+            escape(label_of(plan, best)) + "</strong>, " +
             value_text(summary.metric, best.estimate()->value) + "</p>";
   }
   text += "<ul class=\"said\">";

@@ -148,7 +148,7 @@ std::vector<plot::BandChart::Point> curve_of(
   for (const auto seed : plan.seeds) {
     const fs::path run = cells / names.at({point.at, seed});
     if (!fs::exists(run / "metrics.jsonl")) return {};
-    const auto data = report::read_run(run);
+    const auto data = report::read_run(run, report::EarlierEnds::LeaveOut);
     const auto found = data.curves.find(metric.curve);
     if (found == data.curves.end()) return {};
     for (const auto& value : report::thin(found->second, 300))

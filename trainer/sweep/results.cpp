@@ -75,7 +75,7 @@ Result result_of(const Plan& plan, const Cell& cell, const fs::path& directory,
   result.status = failure.empty() ? Status::Finished : Status::Failed;
   result.reason = failure;
   if (!fs::exists(directory / "metrics.jsonl")) return result;
-  const auto run = report::read_run(directory);
+  const auto run = report::read_run(directory, report::EarlierEnds::LeaveOut);
   result.steps = run.steps;
   result.seconds = run.seconds.value_or(0);
   if (run.diverged || run.nonfinite_step) {
@@ -123,18 +123,36 @@ Result parse_result(std::string_view line, std::string_view where) {
           .last = curve.at("last"), .tail = curve.at("tail"), .best = curve.at("best")};
     }
     return result;
-  } catch (const Json::exception& error) {
-    throw_invalid(where, "is not a result of a sweep: ", error.what(),
-                  "; remove the line, and the same command reads its run again");
+  } catch (const Json::exception&) {
+    throw_invalid(where, "is not a result of a sweep, or only a part of one; remove the line, and ",
+                  "the same command reads its run again");
   }
 }
 
-std::vector<Result> read_results(const fs::path& file) {
+std::vector<Result> read_results(const fs::path& file, std::string* left_out) {
   std::vector<Result> results;
-  files::for_each_line(file, max_file, [&](const std::string& line, const std::string& where) {
-    results.push_back(parse_result(line, where));
-  });
+  for_each_result(
+      file,
+      [&](const std::string& line, const std::string& where) {
+        results.push_back(parse_result(line, where));
+      },
+      left_out);
   return results;
+}
+
+void for_each_result(const fs::path& file,
+                     const std::function<void(const std::string&, const std::string&)>& use,
+                     std::string* left_out) {
+  std::string damage;
+  files::for_each_line(file, max_file, [&](const std::string& line, const std::string& where) {
+    if (!damage.empty()) throw std::invalid_argument(damage);  // it was not the last line
+    try {
+      use(line, where);
+    } catch (const std::invalid_argument& error) {
+      damage = error.what();
+      if (left_out != nullptr) *left_out = where + " is cut off or damaged, and left out";
+    }
+  });
 }
 
 void write_results(const fs::path& file, std::span<const Result> results) {

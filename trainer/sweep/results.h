@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -46,8 +47,14 @@ Result result_of(const Plan& plan, const Cell& cell, const std::filesystem::path
 std::string to_json(const Result& result);  // without a newline; reading back gives the same
 Result parse_result(std::string_view line, std::string_view where);
 
-// In the order of the file; none where there is no file.
-std::vector<Result> read_results(const std::filesystem::path& file);
+// In the order of the file; none where there is no file. A last line that cannot be read is left
+// out, as in metrics.jsonl, and `left_out` says so; one before it is an error.
+std::vector<Result> read_results(const std::filesystem::path& file,
+                                 std::string* left_out = nullptr);
+// The same with a reader of one's own, who throws std::invalid_argument: a line and its place.
+void for_each_result(const std::filesystem::path& file,
+                     const std::function<void(const std::string&, const std::string&)>& use,
+                     std::string* left_out = nullptr);
 // Replaces the file in one operation.
 void write_results(const std::filesystem::path& file, std::span<const Result> results);
 

@@ -71,18 +71,30 @@ std::string budget(std::span<const Result> results) {
 }
 
 void add_counts(const Summary& summary, std::vector<std::string>& remarks) {
-  int diverged = 0, failed = 0, missing = 0;
+  int diverged = 0, failed = 0;
   for (const auto& point : summary.points) {
     diverged += point.diverged;
     failed += point.failed;
-    missing += point.missing;
   }
   const auto add = [&](int count, const char* what) {
     if (count > 0) remarks.push_back(count_of(static_cast<size_t>(count), "cell") + " " + what);
   };
   add(diverged, "diverged");
   add(failed, "failed: `reason` in results.csv says why, and the log beside its directory");
-  add(missing, "not run yet");
+  if (summary.complete()) return;
+  remarks.push_back(std::to_string(summary.there) + " of " + count_of(summary.planned, "run") +
+                    (summary.there == 1 ? " is" : " are") + " there" +
+                    (summary.best ? ": the best is the best so far" : ""));
+}
+
+// Whether all places on the axis have been tried with the other settings of the point. What is
+// missing may still be better.
+bool tried_along(const Summary& summary, const Point& from, size_t axis) {
+  return std::ranges::none_of(summary.points, [&](const Point& point) {
+    auto at = point.at;
+    at[axis] = from.at[axis];
+    return at == from.at && point.missing > 0;
+  });
 }
 
 Metric parse_metric(std::string_view text) {
@@ -138,7 +150,7 @@ std::string border_remark(const Axis& axis, size_t at) {
     above += value.number && *value.number > *here ? 1 : 0;
     below += value.number && *value.number < *here ? 1 : 0;
   }
-  if (above + below < 2 || (above > 0 && below > 0)) return "";
+  if (above + below == 0 || (above > 0 && below > 0)) return "";
   return "the best " + axis.name + ", " + axis.values[at].label + ", is the " +
          (above == 0 ? "largest" : "smallest") + " tried: the true best may lie beyond";
 }
@@ -173,11 +185,13 @@ Summary summarize(const Plan& plan, std::span<const Result> results) {
     }
     auto& point = summary.points.back();
     auto& value = point.values.emplace_back();
+    ++summary.planned;
     const auto found = by_cell.find(cell.name);
     if (found == by_cell.end()) {
       ++point.missing;
       continue;
     }
+    ++summary.there;
     const Result& result = *found->second;
     if (result.status == Status::Diverged) ++point.diverged;
     if (result.status == Status::Failed) ++point.failed;
@@ -197,8 +211,8 @@ Summary summarize(const Plan& plan, std::span<const Result> results) {
   if (summary.best) {
     const auto& best = summary.points[*summary.best];
     for (size_t i = 0; i < plan.axes.size(); ++i) {
-      if (const auto text = border_remark(plan.axes[i], best.at[i]); !text.empty())
-        summary.remarks.push_back(text);
+      const auto text = border_remark(plan.axes[i], best.at[i]);
+      if (!text.empty() && tried_along(summary, best, i)) summary.remarks.push_back(text);
     }
     if (const auto text = overlap(plan, summary); !text.empty()) summary.remarks.push_back(text);
   }

@@ -40,13 +40,16 @@ struct Summary {
   Metric metric;
   std::vector<Point> points;         // the last axis changes fastest
   std::optional<size_t> best = {};   // of the points that are whole
+  size_t there = 0, planned = 0;     // runs; the best is the best so far while some are missing
   std::vector<std::string> remarks;  // border, overlap, what failed, the budget
+
+  bool complete() const { return there == planned; }
 };
 Summary summarize(const Plan& plan, std::span<const Result> results);
 
 double value_of(const CurveSummary& curve, const Metric& metric);
 
-// That the best lies at the end of an axis of more than two numbers; empty where it does not.
+// That the best lies at the end of an axis of several numbers; empty where it does not.
 std::string border_remark(const Axis& axis, size_t at);
 
 std::string label_of(const Plan& plan, const Point& point);  // "lr 0.1, rho 3"

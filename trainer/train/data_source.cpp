@@ -153,7 +153,8 @@ class TokenSource final : public DataSource {
     } else if (tokens_.validation.size() > 0) {
       throw_invalid(
           "open_data", "the validation data has ", tokens_.validation.size(),
-          " tokens, fewer than a window of model.context = ", options_.length,
+          tokens_.validation.size() == 1 ? " token" : " tokens",
+          ", fewer than a window of model.context = ", options_.length,
           " and the next one; name more with data.validation, or use a shorter "
           "context",
           config.data.kind == "text" ? ", or another data.validation_fraction (0: none)" : "");

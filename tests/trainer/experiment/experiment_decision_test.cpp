@@ -123,7 +123,9 @@ TEST(Decision, TunesThenCompares) {
 TEST(Decision, IsOpenWhileRunsAreMissing) {
   const Folder folder;
   const auto experiment = folder.read();
-  EXPECT_EQ(decide(experiment, {}).answer, Answer::NotDecided);
+  EXPECT_EQ(decide(experiment, {}).answer, Answer::NotRun);
+  EXPECT_EQ(verdict_text(experiment, decide(experiment, {})),
+            "better: not run\n- b is better: not run\n");
   auto outcomes = all_runs(experiment, inside);
   outcomes.at("better").pop_back();
   auto decision = decide(experiment, outcomes);
@@ -180,10 +182,19 @@ TEST(Decision, APageOfAQuickVersionSaysWhatIsOtherwise) {
   const Folder folder;
   const auto experiment = folder.read();
   const auto quick = quick_version(experiment);
-  EXPECT_NE(page_of(quick, decide(quick, {}), {}).find("differs by run.steps=10 and its seeds"),
+  const auto page = page_of(quick, decide(quick, {}), {});
+  EXPECT_NE(page.find("The experiment measures: Loss."), std::string::npos);
+  EXPECT_NE(page.find("Measured here: the same with other settings, <code>run.steps=10</code>."),
             std::string::npos);
-  EXPECT_EQ(page_of(experiment, decide(experiment, {}), {}).find("quick version"),
-            std::string::npos);
+  EXPECT_NE(page.find("it decides nothing"), std::string::npos);
+  const auto whole = page_of(experiment, decide(experiment, {}), {});
+  EXPECT_NE(whole.find("Measured here: Loss."), std::string::npos);
+  EXPECT_EQ(whole.find("quick version"), std::string::npos);
+  auto other = experiment;  // as `experiment run --set` makes it
+  other.changed = {"data.path=/my/text"};
+  const auto changed = page_of(other, decide(other, {}), {});
+  EXPECT_NE(changed.find("<code>data.path=/my/text</code>"), std::string::npos);
+  EXPECT_EQ(changed.find("Measured here: Loss."), std::string::npos);
 }
 
 TEST(Effects, OfAccuraciesAreInPercentagePoints) {
@@ -256,8 +267,13 @@ TEST(Outcomes, ReadBackTheSame) {
   EXPECT_TRUE(read_outcomes(file).empty());
   write_outcomes(file, outcomes);
   EXPECT_EQ(read_outcomes(file), outcomes);
-  std::ofstream(file) << "{\"arm\": 3}\n";
+  std::ofstream(file) << "{\"arm\": 3}\n{\"arm\": 4}\n";
   EXPECT_THROW(read_outcomes(file), std::invalid_argument);
+  write_outcomes(file, outcomes);
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 5);
+  std::string left_out;
+  EXPECT_EQ(read_outcomes(file, &left_out).size(), outcomes.size() - 1);
+  EXPECT_NE(left_out.find("is cut off"), std::string::npos);
 }
 
 TEST(Outcomes, StretchesAreMeans) {

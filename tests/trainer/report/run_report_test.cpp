@@ -14,8 +14,7 @@ using testing::ScratchDirectory;
 using testing::write;
 
 nlohmann::json embedded(const std::string& page) {
-  const std::string opening = "id=\"runs\">";
-  const auto begin = page.find(opening) + opening.size();
+  const auto begin = page.find('>', page.find("id=\"runs\"")) + 1;
   return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
 }
 
@@ -44,8 +43,29 @@ TEST(Report, ReadsARunDirectory) {
   EXPECT_EQ(run.nonfinite_step, 2);
   EXPECT_EQ(run.curves.at("loss").size(), 2u);
   EXPECT_EQ(run.curves.at("val_accuracy").at(0).value, 0.5);
-  ASSERT_EQ(run.remarks.size(), 1u);
+  ASSERT_EQ(run.remarks.size(), 2u);
   EXPECT_NE(run.remarks[0].find("cut off"), std::string::npos);
+  EXPECT_EQ(run.remarks[1], "loss or gradient were not finite at step 2");
+}
+
+TEST(Report, MarksABestOnlyAmongRunsOfOneTask) {
+  ScratchDirectory scratch;
+  const auto run_of = [&](const std::string& config) {
+    write(scratch / "config.toml", config);
+    write(scratch / "metrics.jsonl", "{\"step\": 1, \"loss\": 2.5}\n");
+    return read_run(scratch.path());
+  };
+  const std::string gpt = "[model]\nkind = \"gpt\"\n[data]\nkind = \"text\"\n";
+  const auto a = run_of(gpt + "path = \"/a.txt\"\n"), b = run_of(gpt + "path = \"/b.txt\"\n");
+  const auto again = run_of(gpt + "path = \"/a.txt\"\n[optimizer]\nlr = 0.5\n");
+  const auto images = run_of("[model]\nkind = \"mlp\"\n[data]\nkind = \"fashion-mnist\"\n");
+  const auto marks = [](const std::vector<RunData>& runs) {
+    return report_page(runs).find("data-one-task=\"yes\"") != std::string::npos;
+  };
+  EXPECT_TRUE(marks({a}));
+  EXPECT_TRUE(marks({a, again}));
+  EXPECT_FALSE(marks({a, b}));
+  EXPECT_FALSE(marks({a, again, images}));
 }
 
 TEST(Report, MarksStepsThatWereSkippedAndRunsThatStopped) {
@@ -66,6 +86,8 @@ TEST(Report, MarksStepsThatWereSkippedAndRunsThatStopped) {
       "true}\n");
   EXPECT_EQ(stops.nonfinite_step, 2);
   EXPECT_EQ(stops.skipped, 0);
+  EXPECT_EQ(stops.remarks[0], "stopped at step 2: loss or gradient were not finite");
+  EXPECT_EQ(skips.remarks[0], "skipped 2 steps as not finite, the first at step 2");
   // As earlier versions wrote it: zeros that must not be drawn.
   const auto earlier =
       run_of("{\"step\": 2, \"loss\": 0.0, \"lr\": 0.0, \"nonfinite\": \"loss\"}\n");

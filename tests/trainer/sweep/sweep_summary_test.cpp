@@ -59,6 +59,34 @@ TEST(Summary, SaysWhenTheBestIsOnTheBorder) {
   EXPECT_TRUE(Example(at_border).says("the best lr, 10, is the largest tried"));
 }
 
+TEST(Summary, SaysItOfTwoNumbersAsWell) {
+  const auto remark = [](const char* axis, size_t at) {
+    return border_remark(parse_axis(axis), at);
+  };
+  EXPECT_NE(remark("optimizer.lr=0.5,5", 1).find("5, is the largest tried"), std::string::npos);
+  EXPECT_NE(remark("optimizer.lr=0.5,5", 0).find("0.5, is the smallest"), std::string::npos);
+  EXPECT_EQ(remark("optimizer.lr=5", 0), "");
+  EXPECT_EQ(remark("optimizer.method=scion,adam", 0), "");
+  const char* labelled =
+      "key = 'optimizer.rho', values = [{label = 'none', set = ['a.b=c']}, 0.5, 5.0]";
+  EXPECT_NE(remark(labelled, 2).find("largest"), std::string::npos);
+  EXPECT_EQ(remark(labelled, 0), "");
+}
+
+TEST(Summary, OfAPartSaysHowMuchIsThereAndNothingOfEnds) {
+  Example example(at_border);
+  std::erase_if(example.results, [](const Result& result) {
+    return result.cell.starts_with("lr-1_");  // the neighbour of the best
+  });
+  const auto summary = summarize(example.plan, example.results);
+  EXPECT_EQ(summary.best, 2);
+  EXPECT_FALSE(summary.complete());
+  EXPECT_TRUE(example.says("6 of 9 runs are there: the best is the best so far"));
+  EXPECT_FALSE(example.says("may lie beyond"));
+  example.results.resize(1);
+  EXPECT_TRUE(example.says("1 of 9 runs is there"));
+}
+
 TEST(Summary, SaysWhenSeedsDoNotTellPointsApart) {
   EXPECT_FALSE(Example(inside).says("not told apart"));  // each pair differs by 2
   EXPECT_TRUE(Example(overlapping)
@@ -80,7 +108,7 @@ TEST(Summary, APointWithARunThatDivergedIsNotTheBest) {
   EXPECT_EQ(summary.points[1].estimate()->count, 2);
   EXPECT_TRUE(example.says("1 cell diverged"));
   EXPECT_TRUE(example.says("1 cell failed"));
-  EXPECT_TRUE(example.says("1 cell not run yet"));
+  EXPECT_TRUE(example.says("8 of 9 runs are there"));
 }
 
 TEST(Summary, ChoosesWhatItIsAskedFor) {
@@ -113,6 +141,55 @@ TEST(Results, ReadBackTheSame) {
   write_results(file, example.results);
   EXPECT_EQ(read_results(file), example.results);
   EXPECT_THROW(parse_result("{\"cell\": 3}", "here"), std::invalid_argument);
+}
+
+TEST(Results, LastLineThatIsCutOffIsLeftOut) {
+  const testing::TemporaryDirectory directory;
+  Example example(inside);
+  const std::filesystem::path file = directory.path() + "/results.jsonl";
+  write_results(file, example.results);
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 20);
+  std::string left_out;
+  const auto rest = read_results(file, &left_out);
+  EXPECT_EQ(rest, std::vector<Result>(example.results.begin(), example.results.end() - 1));
+  EXPECT_NE(left_out.find("results.jsonl:9 is cut off"), std::string::npos) << left_out;
+  std::ofstream(file, std::ios::app) << "\n" << to_json(example.results[8]) << "\n";
+  try {
+    read_results(file, &left_out);
+    FAIL() << "damage before a good line";
+  } catch (const std::invalid_argument& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("remove the line"), std::string::npos) << text;
+    EXPECT_EQ(text.find("json.exception"), std::string::npos) << text;
+  }
+}
+
+// A run of 20 steps that was made one of 25 has the statistics of one that took 25 in one go.
+TEST(Results, DoNotDependOnWhereTheRunEndedAtFirst) {
+  const testing::TemporaryDirectory directory;
+  const std::filesystem::path run = directory.path();
+  const Plan plan = Example(inside).plan;
+  const Cell cell = cells_of(plan)[0];
+  const auto evaluated_at = [&](const std::vector<int>& evaluations, const std::vector<int>& logged,
+                                const std::string& every) {
+    std::ofstream(run / "config.toml") << "[run]\nsteps = 25\n" << every;
+    std::ofstream file(run / "metrics.jsonl");
+    for (int step = 1; step <= 25; ++step) {
+      if (std::ranges::count(logged, step) > 0)
+        file << "{\"step\": " << step << ", \"loss\": " << 100 - step * step % 37 << "}\n";
+      if (std::ranges::count(evaluations, step) > 0)
+        file << "{\"step\": " << step << ", \"val_loss\": " << step * step % 29 << "}\n";
+    }
+    file.close();
+    return result_of(plan, cell, run, "").curves;
+  };
+  const std::string every = "log_every = 6\neval_every = 8\n";
+  const auto afresh = evaluated_at({8, 16, 24, 25}, {6, 12, 18, 24, 25}, every);
+  EXPECT_EQ(evaluated_at({8, 16, 20, 24, 25}, {6, 12, 18, 20, 24, 25}, every), afresh);
+  EXPECT_EQ(afresh.at("val_loss").tail, (576 % 29 + 625 % 29) / 2.0);
+  const std::string never = "log_every = 6\neval_every = 0\n";
+  EXPECT_EQ(evaluated_at({20, 25}, {6, 12, 18, 20, 24, 25}, never),
+            evaluated_at({25}, {6, 12, 18, 24, 25}, never));
 }
 
 TEST(Results, OfARunDirectory) {
