@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/contact_sheet.h"
 #include "cli/data_images.h"
 #include "cli/data_show.h"
 #include "cli/options.h"
@@ -231,10 +232,17 @@ void add_data_command(CLI::App& app) {
   auto& show = *data.add_subcommand("show", "Show what a data set contains");
   add_view_options(show, options);
   auto* sheet = show.add_option("--augmented", options->sheet.out,
-                                "Draw augmented images of a folder into this PNG instead");
+                                "Draw augmented images of a folder into this PNG instead: as "
+                                "for DeiT, or as --config has them");
+  auto* config = show.add_option("--config", options->sheet.config,
+                                 "A preset or TOML file: augment as it trains")
+                     ->needs(sheet);
+  add_settings(show, options->sheet.settings);
+  show.get_option("--set")->needs(config);
   show.add_option("--size", options->sheet.size, "Height and width of each image in pixels")
       ->check(integer_in(8, 1024))
       ->needs(sheet)
+      ->excludes(config)
       ->capture_default_str();
   show.add_option("--seed", options->sheet.seed, "Seed of the augmentation")
       ->needs(sheet)

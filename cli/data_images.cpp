@@ -11,9 +11,9 @@
 #include "normball/base/error.h"
 #include "normball/base/text.h"
 #include "trainer/data/data_error.h"
-#include "trainer/data/folder_loader.h"
 #include "trainer/data/packed_images.h"
-#include "trainer/images/encode.h"
+#include "trainer/data/workers.h"
+#include "trainer/images/decode.h"
 #include "trainer/images/image_error.h"
 #include "trainer/runtime/stop_signal.h"
 #include "trainer/runtime/terminal.h"
@@ -71,42 +71,6 @@ void print_headers(const ImageFiles& files) {
     std::cout << "  bad      " << bad << ", the first: " << trainer::runtime::one_line(problem)
               << '\n';
   }
-}
-
-// A white page with pictures on it.
-class Sheet {
- public:
-  Sheet(int columns, int rows, int size) : size_(size) {
-    page_.reshape(gap + first_gap + columns * (size + gap), gap + rows * (size + gap) + first_gap);
-    std::ranges::fill(page_.pixels, std::uint8_t{255});
-  }
-
-  // The first column stands a little apart, and so do rows from `below` on.
-  void draw(int column, int row, bool below, const float* planes) {
-    const int left = gap + column * (size_ + gap) + (column > 0 ? first_gap : 0);
-    const int top = gap + row * (size_ + gap) + (below ? first_gap : 0);
-    for (int y = 0; y < size_; ++y) {
-      std::uint8_t* to = page_.row(top + y) + 4 * left;
-      for (int x = 0; x < size_; ++x) {
-        for (int c = 0; c < 3; ++c) {
-          const float value = planes[(c * size_ + y) * size_ + x];
-          const float byte =
-              255 * (value * trainer::images::image_std[c] + trainer::images::image_mean[c]);
-          to[4 * x + c] = static_cast<std::uint8_t>(std::clamp(byte + 0.5f, 0.f, 255.f));
-        }
-      }
-    }
-  }
-  const Image& page() const { return page_; }
-
- private:
-  static constexpr int gap = 6, first_gap = 14;
-  int size_;
-  Image page_;
-};
-
-trainer::images::AugmentOptions as_for_deit(int size) {
-  return {.size = size, .operations = 2, .erase = 0.25};
 }
 
 }  // namespace
@@ -182,47 +146,6 @@ void verify_image_files(const std::string& path, int threads) {
   trainer::data::fail("verify", path, ": ", counted(bad, "image"), " of ",
                       data.train.count() + data.validation.count(),
                       " cannot be decoded; remove them, or train with data.bad_images = \"skip\"");
-}
-
-void write_contact_sheet(const std::string& path, const SheetOptions& options) {
-  const ImageFolders data = load_image_files(path);
-  OutputFile file("data show", options.out);
-  constexpr int columns = 7;
-  const int rows = static_cast<int>(std::min<std::int64_t>(6, data.train.count()));
-  Sheet sheet(columns, rows + 2, options.size);
-  trainer::images::Augmenter augmenter(as_for_deit(options.size));
-  std::vector<float> planes(static_cast<size_t>(3 * options.size * options.size));
-  std::string buffer;
-  for (int row = 0; row < rows; ++row) {
-    const std::int64_t i = (2 * row + 1) * data.train.count() / (2 * rows);
-    const auto bytes = data.train.bytes(i, buffer);
-    augmenter.evaluation(bytes, data.train.name(i), planes.data());
-    sheet.draw(0, row, false, planes.data());
-    for (int column = 1; column < columns; ++column) {
-      augmenter.training(bytes, data.train.name(i),
-                         random_for(options.seed, Purpose::Augment, column, i), planes.data());
-      sheet.draw(column, row, false, planes.data());
-    }
-  }
-  for (const bool cut : {false, true}) {
-    FolderLoaderOptions loading{.batch = std::min<std::int64_t>(columns - 1, data.train.count()),
-                                .mix = {.mixup = cut ? 0 : 0.8, .cutmix = cut ? 1.0 : 0},
-                                .classes = data.classes(),
-                                .skipped = std::make_shared<BadImages>()};
-    loading.augment = {.size = options.size};
-    FolderLoader loader(data.train, loading, {.seed = options.seed});
-    ImageBatch batch;
-    loader.next(batch);
-    for (int column = 0; column < batch.count; ++column) {
-      sheet.draw(column + 1, rows + (cut ? 1 : 0), true,
-                 batch.pixels.data() + column * 3 * options.size * options.size);
-    }
-  }
-  const auto png = encode_png(sheet.page());
-  file.write({reinterpret_cast<const char*>(png.data()), png.size()});
-  std::cout << options.out << ": " << counted(rows, "row")
-            << " of an image as it is evaluated and its augmentations, then Mixup and CutMix of "
-               "other images, each with the one at the same place from the end\n";
 }
 
 void add_pack_command(CLI::App& data, int threads) {

@@ -9,6 +9,7 @@
 #include "cli/options.h"
 #include "normball/base/error.h"
 #include "normball/base/processor.h"
+#include "trainer/runtime/terminal.h"
 
 namespace normball::cli {
 namespace {
@@ -80,11 +81,15 @@ void launch(const LaunchCommand& command, std::vector<std::string> words) {
     const RanksEnd end = run_local_ranks(ranks);
     if (end.failure.empty()) return;
     if (end.signal != 0) end_by(end.signal);
-    const bool misuse = end.code == 2;
+    const bool misuse = end.code == 2, again = restart <= command.restarts && !misuse;
     if (!misuse) std::cerr << "normball: " << end.failure << '\n';
-    if (misuse || restart > command.restarts) throw CLI::RuntimeError(end.code);
-    std::cerr << "normball: going on from the last checkpoint, restart " << restart << " of "
-              << command.restarts << '\n';
+    if (again && end.checkpoint.empty()) {
+      std::cerr << "normball: not started again: no checkpoint was written since the start, so it "
+                   "would fail in the same way\n";
+    }
+    if (!again || end.checkpoint.empty()) throw CLI::RuntimeError(end.code);
+    std::cerr << "normball: going on from " << trainer::runtime::one_line(end.checkpoint)
+              << ", restart " << restart << " of " << command.restarts << '\n';
     if (!resumes(ranks.command)) ranks.command.emplace_back("--resume=auto");
   }
 }
@@ -100,7 +105,8 @@ void add_launch_command(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--restarts", options->restarts,
-                   "Continue from the last checkpoint after a failure, at most this many times")
+                   "Continue from the last checkpoint after a failure, at most this many times, as "
+                   "long as new checkpoints are written")
       ->check(integer_in(0, 1'000'000))
       ->capture_default_str();
   command
@@ -110,7 +116,8 @@ void add_launch_command(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--port", options->port,
-                   "Meet at this port of 127.0.0.1; default: at a temporary file, with no port")
+                   "Meet at this port, which LibTorch opens on all network interfaces; default: at "
+                   "a temporary file, with no port")
       ->check(integer_in(1, 65535));
   command->prefix_command();
   command->footer(

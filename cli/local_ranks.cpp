@@ -7,12 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -20,6 +20,7 @@
 #include <sstream>
 
 #include "cli/environment.h"
+#include "cli/meeting_place.h"
 #include "normball/base/error.h"
 #include "trainer/runtime/terminal.h"
 
@@ -32,28 +33,6 @@ using Variables = std::map<std::string, std::string>;
 [[noreturn]] void fail(const char* what) {
   throw std::runtime_error(error_message("launch", what, ": ", std::strerror(errno)));
 }
-
-// Removed with all that is in it.
-class MeetingPlace {
- public:
-  MeetingPlace() {
-    std::string name = std::filesystem::temp_directory_path() / "normball-ranks-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) fail("a temporary directory cannot be made");
-    path_ = name;
-  }
-  ~MeetingPlace() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  MeetingPlace(const MeetingPlace&) = delete;
-  MeetingPlace& operator=(const MeetingPlace&) = delete;
-
-  std::string store() const { return path_ / "store"; }
-  std::string failure() const { return path_ / "failure"; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Signals as something to read, as long as it lives. What the parent process had ignored stays so.
 class Signals {
@@ -114,7 +93,9 @@ Variables variables_of(int rank, const LocalRanks& ranks, const MeetingPlace& pl
   const std::string count = std::to_string(ranks.count), number = std::to_string(rank);
   variables["RANK"] = variables["LOCAL_RANK"] = number;
   variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = count;
-  variables["NORMBALL_FAILURE_FILE"] = place.failure();
+  for (const auto& [name, value] : place.variables()) variables[name] = value;
+  // c10d throws what it logs: a user reads it once, in our words.
+  variables.try_emplace("GLOG_minloglevel", "3");
   variables["NORMBALL_TIMEOUT"] = std::to_string(ranks.timeout.count());
   if (ranks.port > 0) {
     variables["MASTER_ADDR"] = "127.0.0.1";
@@ -141,7 +122,9 @@ struct Child {
   int output = -1;        // of others than rank 0
   std::string line = {};  // that has no end yet
   std::vector<std::string> lines = {};
-  bool running = true;
+  bool running = true, killed = false;
+  int code = 0;          // with which it ended
+  std::string end = {};  // how, where that was no success: "failed with exit code 1"
 };
 
 // Between fork() and exec() only what is allowed there: other threads may have held locks.
@@ -208,6 +191,11 @@ class Watch {
       for (auto& child : children_) reap(child);
       if (deadline_ && Clock::now() > *deadline_) give_up();
     }
+    name_failure();
+    for (auto& child : children_) {
+      if (child.code != 2) show_all(child);  // of a wrong command line rank 0 says the same
+    }
+    end_.checkpoint = place_.checkpoint();
     return end_;
   }
 
@@ -228,7 +216,7 @@ class Watch {
   // What is left neither ended with the others nor told them why.
   void give_up() {
     for (const auto& child : children_) {
-      if (!child.running || !end_.failure.empty()) continue;
+      if (!child.running || first_ != nullptr || !end_.failure.empty()) continue;
       end_.code = 1;
       end_.failure = "rank " + std::to_string(child.rank) + " did not end within " +
                      std::to_string(patience().count()) + " s of another one";
@@ -268,11 +256,42 @@ class Watch {
     }
   }
 
-  // A rank prints why it ends, when it ends. Mostly all say the same.
+  // The rank that reported its failure first, or else the first that ended with one.
+  void name_failure() {
+    if (first_ == nullptr || !end_.failure.empty()) return;
+    const std::string report = place_.first_failure();
+    for (const auto& child : children_) {
+      if (report.starts_with(name_of(child) + ":") && child.code != 0) first_ = &child;
+    }
+    end_.code = first_->code;
+    const bool all = place_.all_failed_alike(ranks_.count);
+    end_.failure = (all ? "all ranks " : name_of(*first_) + " ") + first_->end;
+  }
+  static std::string name_of(const Child& child) { return "rank " + std::to_string(child.rank); }
+
+  // Why rank 0 ended, in lines, which it has printed itself; none where it could not.
+  std::vector<std::string> said_by_rank_0() const {
+    if (children_[0].killed || children_[0].code == 0) return {};
+    std::string reason = place_.failure_of(0);
+    if (reason.empty()) {  // that of another one
+      const std::string report = place_.first_failure();
+      reason = report.substr(std::min(report.size(), report.find(": ") + 2));
+    }
+    std::istringstream text(reason);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) {
+      if (!line.empty()) lines.push_back(line);
+    }
+    return lines;
+  }
+
+  // What a rank printed. Mostly all say the same.
   void show_all(Child& child) {
+    const auto known = said_by_rank_0();
     for (const auto& line : std::exchange(child.lines, {})) {
-      if (!shown_.insert(line).second) continue;
-      std::cerr << "rank " << child.rank << ": " << trainer::runtime::printable(line) << '\n';
+      const auto says_it = [&](const std::string& end) { return line.ends_with(end); };
+      if (std::ranges::any_of(known, says_it) || !shown_.insert(line).second) continue;
+      std::cerr << name_of(child) << ": " << trainer::runtime::printable(line) << '\n';
     }
   }
 
@@ -280,33 +299,24 @@ class Watch {
     int status = 0;
     if (!child.running || ::waitpid(child.process, &status, WNOHANG) != child.process) return;
     child.running = false;
-    const bool killed = WIFSIGNALED(status);
-    const int code = killed ? 1 : WEXITSTATUS(status);
+    child.killed = WIFSIGNALED(status);
+    child.code = child.killed ? 1 : WEXITSTATUS(status);
     relay(child);
-    if (code != 2) show_all(child);  // of a wrong command line rank 0 says the same
     if (!deadline_) deadline_ = Clock::now() + patience();
-    if (code == 0 || !end_.failure.empty()) return;
-    end_.code = code;
-    const std::string name = "rank " + std::to_string(child.rank);
-    end_.failure = name + (killed ? " was ended by signal " + std::to_string(WTERMSIG(status)) +
-                                        " (" + ::strsignal(WTERMSIG(status)) + ")"
-                                  : " failed with exit code " + std::to_string(code));
-    tell_the_others(name + ":" + end_.failure.substr(name.size()));
-  }
-
-  // Where the rank could not say it itself.
-  void tell_the_others(const std::string& reason) const {
-    const int file =
-        ::open(place_.failure().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file < 0) return;
-    [[maybe_unused]] const auto written = ::write(file, reason.data(), reason.size());
-    ::close(file);
+    if (child.code == 0) return;
+    child.end = child.killed ? "was ended by signal " + std::to_string(WTERMSIG(status)) + " (" +
+                                   ::strsignal(WTERMSIG(status)) + ")"
+                             : "failed with exit code " + std::to_string(child.code);
+    if (first_ != nullptr) return;
+    first_ = &child;
+    place_.report(name_of(child) + ": " + child.end);  // where it could not say it itself
   }
 
   const LocalRanks& ranks_;
   const MeetingPlace& place_;
   const Signals signals_;
   std::vector<Child> children_;
+  const Child* first_ = nullptr;  // that ended with a failure
   std::set<std::string> shown_;
   RanksEnd end_;
   std::optional<Clock::time_point> deadline_;  // once one has ended

@@ -43,7 +43,7 @@ struct StoredCommand {
 
 std::string result_text(const trainer::train::Evaluation& evaluation) {
   std::string text = std::isfinite(evaluation.loss)
-                         ? printed("validation loss %.4f", evaluation.loss)
+                         ? "validation loss " + trainer::runtime::loss_text(evaluation.loss)
                          : std::string("validation loss not finite");
   if (evaluation.accuracy) text += printed(", accuracy %.2f %%", 100 * *evaluation.accuracy);
   return text;
@@ -94,6 +94,7 @@ void train_in(const std::shared_ptr<trainer::train::Team>& team, TrainCommand co
   trainer::runtime::Progress progress(team->leads() ? std::cerr : nowhere,
                                       team->leads() && trainer::runtime::can_redraw(STDERR_FILENO));
   const auto result = trainer.run(progress);
+  if (result.was_finished) out << "nothing is left to do: the run ";
   out << (result.finished ? "finished" : "stopped") << " after step " << result.step << " of "
       << trainer.steps() << " in " << trainer::runtime::duration_text(result.seconds);
   if (!team->alone()) out << " on " << team->size() << " ranks";
@@ -136,6 +137,9 @@ void evaluate(const StoredCommand& command) {
   const auto evaluation = trainer::train::evaluate(*stored.model, *stored.data);
   std::cout << "step " << stored.step << ", " << evaluation.targets << ' '
             << stored.data->facts().unit << ": " << result_text(evaluation) << '\n';
+  for (const auto& remark : stored.data->remarks()) {
+    std::cerr << trainer::runtime::one_line(remark) << '\n';
+  }
 }
 
 void sample(const StoredCommand& command) {

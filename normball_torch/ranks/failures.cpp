@@ -60,7 +60,12 @@ Failures::Failures(Board& board, int rank, int size) : board_(board), rank_(rank
 void Failures::report(const std::string& reason) noexcept {
   const std::string text = "rank " + std::to_string(rank_) + ": " + reason;
   try {
-    if (!file_.empty()) write_first(file_, text);
+    if (!file_.empty()) {
+      write_first(file_, text);
+      // What each says of itself, beside the first: a launcher tells a common error from one
+      // rank's.
+      write_first(file_ + "." + std::to_string(rank_), reason);
+    }
     if (board_.first("failures")) board_.set("failure", text);
   } catch (...) {  // the store is gone, and with it those who would read
   }

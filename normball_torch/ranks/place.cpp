@@ -62,7 +62,7 @@ int leading_number(const std::optional<std::string>& text, int otherwise) {
   return number > 0 ? number : otherwise;
 }
 
-void find_meeting_point(const Reader& read, Place& place) {
+void find_meeting_point(const Reader& read, const Launcher& launcher, Place& place) {
   if (const auto file = read.text("NORMBALL_STORE")) {
     place.file = *file;
     return;
@@ -76,9 +76,15 @@ void find_meeting_point(const Reader& read, Place& place) {
              place.launcher == "srun" && nodes) {
     place.address = first_host(*nodes);
   } else {
-    throw_invalid(where, place.launcher, " started ", place.size,
-                  " processes on several machines, but not MASTER_ADDR, the machine of rank 0: ",
-                  "set it (and MASTER_PORT, ", usual_port, " if not given) for all of them");
+    const bool some_elsewhere = read.text(launcher.local_size).has_value();
+    throw_invalid(
+        where, launcher.rank, " = ", place.rank, " and ", launcher.size, " = ", place.size,
+        " make this process one of ", place.size, ", ",
+        some_elsewhere ? "not all" : "maybe not all", " on this machine (", launcher.local_size,
+        some_elsewhere ? " = " + std::to_string(place.local_size) : " is not set",
+        "), and MASTER_ADDR, the machine of rank 0, is not set. Set it (and MASTER_PORT, ",
+        usual_port, " if not given) for all of them; unset ", launcher.size,
+        " to train with one process");
   }
   place.port_is_open = read.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   place.attempt = read.text("TORCHELASTIC_RESTART_COUNT").value_or("");
@@ -99,7 +105,7 @@ std::optional<Place> find_place(const Variable& variable) {
     Place place{.rank = *rank, .size = *size, .launcher = launcher.name};
     place.local_rank = read.number(launcher.local_rank, 0, most).value_or(0);
     place.local_size = leading_number(read.text(launcher.local_size), 1);
-    find_meeting_point(read, place);
+    find_meeting_point(read, launcher, place);
     return place;
   }
   return std::nullopt;

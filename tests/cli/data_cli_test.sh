@@ -122,8 +122,7 @@ expect 0 'a\x1b[31mred\x07\xff and' show escape.txt
 grep -q "$(printf '\033')" out && problem "an escape sequence was printed"
 
 # Image folders: a JPEG of 40x30 and a PNG of 16x12 pixels.
-base64 -d >a.jpg <<<"/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dARkVQWnNiUFVtVkVGZIhlbXd7gYKBTmCNl4x9lnN+gXz/2wBDARUXFx4aHjshITt8U0ZTfHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHz/wAARCAAeACgDASIAAhEBAxEB/8QAGQAAAgMBAAAAAAAAAAAAAAAAAAMBBAUC/8QAJBAAAQQCAQQCAwAAAAAAAAAAAQACAxESITEFE0FhIlEEFJH/xAAYAQADAQEAAAAAAAAAAAAAAAABAgMEAP/EAB4RAAICAgMBAQAAAAAAAAAAAAECABEDIRITUQRB/9oADAMBAAIRAxEAPwB7HMc6tFxKtOhEoOydfxYTi5khp2x5C0ukzFz39x5dxQJXP8jJi7b1AV1ZjC5oOJv6RhUZDhlQ0rU7IYXDLV7CRPKHx1HyOCFiDRamYbDzYu0JsrHtAJdROhaFQkeRN+yrHhIXZH5BO/GthIZs3yuTE2Nli8uEwXFj5CJyOy8b1KE0Jec10kVynYSIDUzmi8QNKXSHFv15VZsro5Mz8rFJBj7DwH7AjFWuT1OGWXtiMmst+vaF3+4SQAzn2hbwMGMBWOxJM2Uk0J//2Q=="
-base64 -d >b.png <<<"iVBORw0KGgoAAAANSUhEUgAAABAAAAAMBAMAAACZySCyAAAAGFBMVEWvyHWCtIWjok5woW16j0RciExYdDdlP7nBOgW8AAAAaElEQVR42iXGuw2DMBQF0AsT8JNorZdMEDA1NnYWAD8WgFtToLA+kTjVwdt8XFfbBG8Kk49DQm+QO8QEdRCXvRas1wFg55Nqsv+ciF4GUBffByEY2FWUH/jdiiZICzJOVssSYee86aU3SpsWvDX/Hp0AAAAASUVORK5CYII="
+make_pictures
 for part in train/ant train/bee val/bee; do
   mkdir -p "photos/$part"
   for i in 1 2 3 4; do
@@ -137,6 +136,33 @@ expect 0 "1 other file" show photos
 expect 0 "16 to 40, half of them 40 or more" show photos
 expect 0 "Mixup and CutMix" show photos --augmented sheet.png --size 32 --seed 1
 [ "$(head -c 4 sheet.png | tail -c 3)" = PNG ] || problem "the contact sheet is no PNG"
+cat >photos.toml <<'END'
+[run]
+steps = 1
+[model]
+kind = "mlp"
+[data]
+kind = "folder"
+path = "elsewhere"
+size = 24
+[optimizer]
+method = "sgd"
+lr = 0.1
+END
+# Without random choices every column is the same; what the keys turn on changes them, and adds a row where images are mixed.
+plain="--set augment.crop_area=[1,1] --set augment.crop_ratio=[1,1] --set augment.flip=0"
+expect 0 "augmentations as photos.toml has them" show photos --augmented plain.png --config photos.toml $plain --seed 1
+grep -q "Mixup\|CutMix" out && problem "images are mixed though no key says so: $(cat out)"
+expect 0 "then Mixup of other" show photos --augmented mixed.png --config photos.toml $plain --set augment.mixup=0.8 --seed 1
+expect 0 "as photos.toml has them" show photos --augmented erased.png --config photos.toml $plain --set augment.erase=1 --seed 1
+cmp -s plain.png erased.png && problem "augment.erase changed nothing"
+png_height() { od -An -tu1 -j20 -N4 "$1" | awk '{ print (($1 * 256 + $2) * 256 + $3) * 256 + $4 }'; }
+[ $(($(png_height mixed.png) - $(png_height plain.png))) = 30 ] || problem "no row of mixed images: $(png_height plain.png) $(png_height mixed.png)"
+expect 2 "data.kind=folder" show photos --augmented sheet.png --config fashion-mnist-adam
+expect 2 "data.path" show photos --augmented sheet.png --config photos.toml --set data.path=other
+expect 2 "--config" show photos --config photos.toml
+expect 2 "--config" show photos --augmented sheet.png --set data.size=8
+expect 2 "--size" show photos --augmented sheet.png --config photos.toml --size 32
 expect 2 "--augmented: has no effect on a text" show text.txt --augmented sheet.png
 expect 2 "--size" show photos --size 32
 expect 0 "16 training and 8 validation images, 12 of them shrunk" pack photos --out packed --short-side 20

@@ -96,7 +96,7 @@ launcher=$!
 wait_for err '^step 42/'
 kill -KILL "$(rank_process $launcher 0)"
 wait $launcher || fail "--restarts: exit code $?: $(cat err)"
-grep -q "restart 1 of 2" err || fail "--restarts: $(cat err)"
+grep -qE "going on from .*runs/killed/checkpoints/step-[0-9]+, restart 1 of 2" err || fail "--restarts: $(cat err)"
 grep -q "finished after step 200" out || fail "--restarts: $(cat out)"
 same_runs long killed 200
 
@@ -116,9 +116,29 @@ expect_error "$launch" "launch starts \`train\`"
 expect_error "$launch -n 2 eval runs/whole" "launch starts \`train\`" "'eval'"
 expect_error "$launch -n 0 train tiny.toml" "integer in [1, 4096]"
 expect_error "$launch -n 2 train tiny.toml --name whole" "already holds a run"
-expect_error "$launch -n 2 train nowhere.toml" "nowhere.toml"
+expect_error "$launch -n 2 --restarts 3 train nowhere.toml" "nowhere.toml" "not started again: no checkpoint was written" \
+             "normball: all ranks failed with exit code 1"
+[ "$(grep -c "nowhere.toml" err)" = 1 ] || fail "a common error more than once: $(cat err)"
+grep -q "restart 1\|last checkpoint" err && fail "no checkpoint, and started again: $(cat err)"
 expect_error "$launch -n 5 train tiny.toml --name few" "train.batch = 4" "5 ranks"
 expect_error "$launch -n 2 --restarts 1 train tiny.toml --resume runs/whole" "--resume names runs/whole"
+# What fails in the same way again is not tried again, once there is nothing new to go on from.
+cp -r "$scripts/earlier_runs/images" "$scripts/earlier_runs/images.toml" .
+nan="train images.toml --set run.steps=8 --set optimizer.method=gd --set optimizer.lr=1e30"
+expect_error "$launch -n 2 --restarts 3 $nan --name nan --set run.checkpoint_every=1" "not finite in step 2" \
+             "going on from runs/nan/checkpoints/step-1, restart 1 of 3" "not started again: no checkpoint was written"
+grep -q "restart 2" err && fail "started again at the same step: $(cat err)"
+expect_error "$launch -n 2 --restarts 3 $nan --name nan2 --set run.checkpoint_every=100" \
+             "in rank 0 is not finite in step 2" "not started again" "normball: all ranks failed"
+[ "$(grep -c "is not finite in step" err)" = 1 ] || fail "NaN more than once: $(cat err)"
+grep -q "rank . failed" err && fail "one rank is blamed for what all saw: $(cat err)"
+# A port that is taken: our message alone.
+python3 -c "import socket, time; s = socket.socket(socket.AF_INET6); s.bind(('::', $port)); s.listen(); print('ready', flush=True); time.sleep(60)" >taken &
+holder=$!
+wait_for taken ready
+expect_error "$launch -n 2 --timeout 2 --port $port train tiny.toml --name taken" "cannot open port $port"
+kill $holder
+grep -q "InitGoogleLogging\|c10d\]" err && fail "c10d's own lines: $(cat err)"
 code=0
 "$normball" launch -n 2 train tiny.toml --sett 1 >out 2>err || code=$?
 [ $code = 2 ] || fail "an unknown option: exit code $code"

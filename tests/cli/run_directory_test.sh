@@ -34,6 +34,18 @@ rho = 10.0
 END
 train tiny.toml --name whole
 
+# A run that is finished has nothing left to do, and still has its result; one that never began is begun, and that is said.
+result=$(sed -n 's/^finished .*: \(validation loss .*\)/\1/p' out)
+train tiny.toml --name whole --resume
+grep -qF "nothing is left to do: the run finished after step 8 of 8" out && grep -qF ": $result" out || fail "finished before: $(cat out)"
+train tiny.toml --name begun --resume --stop-after 1
+grep -qx "runs/begun holds no run yet: starting a new one" err || fail "--resume without a run: $(cat err)"
+# What a dry run would be refused for is a note.
+digest runs/whole >before
+train tiny.toml --name whole --dry-run
+grep -q "^note .*runs/whole already holds a run; --resume continues it" out && grep -q "^embedding " out || fail "--dry-run: $(cat out)"
+digest runs/whole | cmp - before || fail "a dry run changed the run"
+
 # Checkpoints of which none can be read: refused, nothing touched.
 train tiny.toml --name lost --stop-after 4
 for file in runs/lost/checkpoints/step-*/model.safetensors; do truncate -s -1 "$file"; done
@@ -85,10 +97,16 @@ done
 train tiny.toml --name marred --stop-after 4
 sed -i '2s/.*/{"step": 1, "loss"/' runs/marred/metrics.jsonl
 digest runs/marred >before
-expect_error "'$normball' train tiny.toml --name marred --resume --set eval.batches=3" "metrics.jsonl:2" "repair or delete"
+expect_error "'$normball' train tiny.toml --name marred --resume --set eval.batches=3" "metrics.jsonl:2" \
+             'repair it, or put {"step": 1} in its place'
 digest runs/marred | cmp - before || fail "a refused resume changed the run"
 expect_error "'$normball' train tiny.toml --name marred2 --resume runs/marred" "marred/metrics.jsonl:2"
 [ ! -e runs/marred2 ] || fail "a refused resume made a directory"
+
+sed -i '2s/.*/{"step": 1}/' runs/marred/metrics.jsonl
+train tiny.toml --name marred --resume
+cmp <(without_times runs/marred/metrics.jsonl | sed 2d) <(without_times runs/whole/metrics.jsonl | sed 2d) ||
+  fail "the advice for a damaged line spoilt others"
 
 # Metrics that lost lines, at the end or in between, are refused as well; without any the run goes on.
 for lines in '$d' '3d' '1,4d'; do
@@ -121,6 +139,29 @@ kill -STOP $pid && rm -r runs/before && kill -CONT $pid
 if wait $pid; then fail "a removed run ended well"; fi
 grep -q "was removed" err || fail "a removed directory: $(cat err)"
 [ ! -e runs/before ] || fail "a removed run came back"
+
+# So does the loss of a file that it needs, also where only a checkpoint that was being written outlives an rm -r.
+for file in config.toml metrics.jsonl; do
+  for end in goes-on stopped; do
+    rm -rf runs/bare
+    "$normball" train tiny.toml --name bare --set run.steps=100000 $([ $end = goes-on ] || echo --set run.checkpoint_every=0) >out 2>err & pid=$!
+    until grep -q '"step": 3,' runs/bare/metrics.jsonl 2>/dev/null; do kill -0 $pid || fail "ended: $(cat err)"; sleep 0.05; done
+    rm runs/bare/$file
+    [ $end = goes-on ] || kill -TERM $pid
+    if wait $pid; then fail "a run without its $file ended well ($end): $(cat out)"; fi
+    grep -q "runs/bare/$file was removed or replaced while the run was trained" err || fail "$file: $(cat err)"
+    [ ! -e runs/bare/$file ] || fail "$file came back"
+    last=$(ls runs/bare/checkpoints | sort -V | tail -1)
+    grep -q -- "--resume continues from runs/bare/checkpoints/$last" err || fail "$file: not saved: $(cat err)"
+  done
+done
+train tiny.toml --name bare --resume --set run.steps=100000 --stop-after 2
+rm -rf runs/bare
+"$normball" train tiny.toml --name bare --set run.steps=100000 >out 2>err & pid=$!
+until ls runs/bare/checkpoints/step-* >/dev/null 2>&1; do kill -0 $pid || fail "ended: $(cat err)"; sleep 0.05; done
+kill -STOP $pid && rm -r runs/bare/[a-z]* && kill -CONT $pid
+if wait $pid; then fail "a run without any file ended well"; fi
+grep -qE "config.toml and runs/bare/metrics.jsonl( and .*)? were removed" err || fail "an emptied directory: $(cat err)"
 
 # The best checkpoint is damaged: only those that can be read are named instead.
 cp -r runs/whole runs/worn
@@ -208,6 +249,9 @@ grep -q "finished after step 20" out || fail "a diverged run is not saved: $(cat
 cp -r runs/huge runs/huge-again
 expect_error "'$normball' train tiny.toml --name huge-again --set optimizer.lr=1e30 --set run.steps=20 --resume" \
              "diverged" "the training loss was"
+expect_error "'$normball' train tiny.toml --name huge-short --set optimizer.lr=1e30 --set run.steps=3" \
+             "diverged" "at the first step and" "the largest weight is" "lr 1e+30"
+grep -qE "validation loss [0-9.e+]{1,12}\$" out || fail "a huge loss in many digits: $(cat out)"
 train tiny.toml --name still --set optimizer.lr=0 --set run.steps=40
 grep -q "warning: the training loss was" err || fail "nothing was learned, and nothing said: $(cat err)"
 train tiny.toml --name up --set model.init=sphere --set optimizer.lr=1000000 --set run.steps=3

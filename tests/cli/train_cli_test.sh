@@ -160,8 +160,41 @@ grep -q "^head .* euclidean  1 " gd.txt && grep -q "^head .* euclidean  1 " lars
 grep -q "^head .* spectral(unit)  1 " clipped_spectral.txt || fail "clipped_spectral: $(cat clipped_spectral.txt)"
 grep -q "^head .* sign  *7 " s3cg.txt || fail "s3cg: $(cat s3cg.txt)"
 
+# Images that cannot be decoded are counted, in training and in an evaluation; what cannot be learned from is said.
+make_pictures
+for part in train/ant train/bee val/bee; do
+  mkdir -p "photos/$part" && cp a.jpg "photos/$part/1.jpg" && cp b.png "photos/$part/2.png"
+done
+head -c 300 a.jpg >photos/val/bee/3.jpg
+photos="--set model.kind=mlp --set model.hidden=[4] --set data.kind=folder --set data.size=16"
+sed -e '/^flip\|^translate\|^width_factor/d' -e 's/^batch = 50/batch = 2/' -e 's/^batches = 2/batches = 0/' cnn.toml >photos.toml
+"$normball" train photos.toml $photos --set data.path=photos --set data.bad_images=skip --name photos >/dev/null 2>err || fail "photos: $(cat err)"
+grep -q "passed over: 1; the first: .*photos/val/bee/3.jpg" err || fail "train does not say what it left out: $(cat err)"
+"$normball" eval runs/photos >out 2>err || fail "eval: $(cat err)"
+grep -q "2 images: " out && grep -q "warning: .* passed over: 1; the first: .*photos/val/bee/3.jpg" err ||
+  fail "eval does not say what it left out: $(cat out err)"
+mkdir -p ants/train/ant && cp a.jpg ants/train/ant/1.jpg && cp a.jpg ants/train/ant/2.jpg
+"$normball" train photos.toml $photos --set data.path=ants --name ants --dry-run >out
+grep -q "warning: ants has no validation images (in val, validation or test)" out || fail "no validation: $(cat out)"
+grep -q "warning: all images of ants are of one class" out || fail "one class: $(cat out)"
+grep -qE "[0-9.]+[kMG]? floating-point operations a step" out || fail "--dry-run: $(cat out)"
+
 # Mistakes.
 ls -R runs >before
+expect_error "'$normball' train photos.toml $photos --set data.path=ants --name new --set train.batch=3" "train.batch = 3" \
+             "the 2 training images of ants" "train.micro_batch"
+expect_error "'$normball' train cnn.toml --name new --set train.batch=70000" "train.batch = 70000" "60000 training images"
+expect_error "'$normball' train cnn.toml --name new --set train.batch=140000 --set train.micro_batch=70000" "train.micro_batch = 70000"
+expect_error "'$normball' train gpt.toml --name new --set data.validation_fraction=0.999999" "model.context = 32" \
+             "a smaller data.validation_fraction"
+expect_error "'$normball' train gpt.toml --name new --set 'norm.route=[{pattern=\"head\", radius=-2.0}]'" \
+             "norm.route: the radius of 'head' must be in" "got -2"
+expect_error "'$normball' train gpt.toml --name new --set run.steps=99999999999999999999" "run.steps must be in [0, 1e+12], got 99999999999999999999"
+expect_error "'$normball' train gpt.toml --name new --set run.seed=9223372036854775808" "run.seed must be an integer below 2^63, got 9223372036854775808"
+expect_error "'$normball' train gpt.toml --name new --set optimizer.lr=1e31" "got 1e+31"
+expect_error "'$normball' train gpt.toml --name new --set run.dir=/dev/null" "/dev/null" "choose another one"
+expect_error "RANK=1 WORLD_SIZE=2 '$normball' train gpt.toml --name new" "RANK = 1 and WORLD_SIZE = 2" "LOCAL_WORLD_SIZE is not set" \
+             "MASTER_ADDR, the machine of rank 0, is not set"
 expect_error "'$normball' train gpt.tml" "gpt.tml"
 expect_error "'$normball' train gpt.toml --set optimizer.lrr=1" "optimizer" "did you mean 'lr'"
 expect_error "'$normball' train gpt.toml --set optimizer.lr=-1" "lr" "-1"

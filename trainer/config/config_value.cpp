@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <sstream>
 
@@ -12,6 +13,7 @@ namespace normball::trainer::config {
 namespace {
 
 std::string text_of(const toml::node& node) {
+  if (const auto* number = node.as_floating_point()) return number_text(number->get());
   std::ostringstream out;
   node.visit([&](const auto& value) { out << value; });
   return out.str();
@@ -20,7 +22,10 @@ std::string text_of(const toml::node& node) {
 // Gives values of one key their type, and refuses what does not fit.
 class Reader {
  public:
-  Reader(const Key& key, std::string where) : key_(key), where_(std::move(where)) {}
+  Reader(const Key& key, std::string where) : Reader(key, std::move(where), key.full_name()) {}
+  // Of a part of it, with a name of its own in messages.
+  Reader(const Key& key, std::string where, std::string name)
+      : key_(key), where_(std::move(where)), name_(std::move(name)) {}
 
   void read(const toml::node& node, bool& out) const {
     const auto* value = node.as_boolean();
@@ -29,6 +34,11 @@ class Reader {
   }
   void read(const toml::node& node, std::int64_t& out) const {
     const auto* value = node.as_integer();
+    if (value == nullptr && is_too_long(node)) {
+      wrong(where_, name_, " must be ",
+            std::isfinite(key_.range.high) ? key_.range.text() : "an integer below 2^63", ", got ",
+            node.as_string()->get());
+    }
     if (value == nullptr) mismatch(node, "an integer");
     check_range(static_cast<double>(value->get()), node);
     out = value->get();
@@ -44,7 +54,7 @@ class Reader {
     if (value == nullptr) mismatch(node, "a string in quotes");
     const std::string& text = value->get();
     if (!key_.choices.empty() && std::ranges::find(key_.choices, text) == key_.choices.end()) {
-      wrong(where_, key_.full_name(), ": ", unknown_name("value", text, key_.choices));
+      wrong(where_, name_, ": ", unknown_name("value", text, key_.choices));
     }
     check_text(text);
     out = text;
@@ -74,11 +84,11 @@ class Reader {
           mismatch(value, "a pattern such as \"blocks.*\"");
         out.pattern = text->get();
       } else if (name.str() == "norm") {
-        read(value, out.norm);
+        part_of(*table, "norm").read(value, out.norm);
       } else if (name.str() == "radius") {
-        read(value, out.radius);
+        part_of(*table, "radius").read(value, out.radius);
       } else {
-        wrong(where_, key_.full_name(), ": ", unknown_name("key", name.str(), known));
+        wrong(where_, name_, ": ", unknown_name("key", name.str(), known));
       }
     }
     if (out.pattern.empty() || !(out.norm || out.radius)) {
@@ -87,12 +97,27 @@ class Reader {
   }
 
  private:
+  // "norm.route: the radius of 'head'"
+  Reader part_of(const toml::table& route, const char* part) const {
+    const auto pattern = route["pattern"].value<std::string>();
+    return {key_, where_, name_ + ": the " + part + " of '" + pattern.value_or("?") + "'"};
+  }
+  // An integer of more than 64 bits, which is no number in TOML and comes as a text.
+  static bool is_too_long(const toml::node& node) {
+    const auto* text = node.as_string();
+    if (text == nullptr) return false;
+    const std::string& digits = text->get();
+    const char* const end = digits.data() + digits.size();
+    std::int64_t ignored = 0;
+    const auto [stop, error] = std::from_chars(digits.data(), end, ignored);
+    return error == std::errc::result_out_of_range && stop == end;
+  }
   void check_range(double value, const toml::node& node) const {
     if (!std::isfinite(value)) {
-      wrong(where_, key_.full_name(), " must be a finite number, got ", text_of(node));
+      wrong(where_, name_, " must be a finite number, got ", text_of(node));
     }
     if (!key_.range.contains(value)) {
-      wrong(where_, key_.full_name(), " must be ", key_.range.text(), ", got ", text_of(node));
+      wrong(where_, name_, " must be ", key_.range.text(), ", got ", text_of(node));
     }
   }
   void check_text(const std::string& text) const {
@@ -100,15 +125,15 @@ class Reader {
     try {
       key_.check(text);
     } catch (const std::invalid_argument& error) {
-      wrong(where_, key_.full_name(), " = \"", text, "\": ", error.what());
+      wrong(where_, name_, " = \"", text, "\": ", error.what());
     }
   }
   [[noreturn]] void mismatch(const toml::node& node, std::string_view expected) const {
-    wrong(where_, key_.full_name(), " must be ", expected, ", got ", text_of(node));
+    wrong(where_, name_, " must be ", expected, ", got ", text_of(node));
   }
 
   const Key& key_;
-  std::string where_;
+  std::string where_, name_;
 };
 
 }  // namespace

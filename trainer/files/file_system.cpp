@@ -29,6 +29,10 @@ std::string_view remedy(int error_number) {
       return "; make it writable, or choose another directory";
     case ENOENT:
       return "; check the path";
+    case ENOTDIR:
+      return "; a part of the path is no directory: choose another one";
+    case ENAMETOOLONG:
+      return "; choose a shorter path";
     case EIO:
       return "; check the disk (dmesg), and use another one";
     default:

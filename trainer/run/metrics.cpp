@@ -1,6 +1,7 @@
 #include "trainer/run/metrics.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cmath>
@@ -59,7 +60,7 @@ Scan scan_lines(const fs::path& path, const std::function<bool(MetricsLine)>& us
   Scan scan;
   std::string rest, damage;
   bool done = false;
-  std::int64_t number = 0;
+  std::int64_t number = 0, last_step = 0;
   files::read_in_pieces(path, [&](std::span<const std::byte> piece) {
     if (done) return;
     rest.append(reinterpret_cast<const char*>(piece.data()), piece.size());
@@ -75,8 +76,11 @@ Scan scan_lines(const fs::path& path, const std::function<bool(MetricsLine)>& us
         continue;
       }
       if (!damage.empty()) {
-        throw std::runtime_error(damage + "; valid lines follow it: repair or delete that line");
+        // A line less would be missed when the run is resumed.
+        throw std::runtime_error(damage + "; valid lines follow it: repair it, or put {\"step\": " +
+                                 std::to_string(last_step) + "} in its place");
       }
+      last_step = line.step;
       if (!use(std::move(line))) {
         done = true;
         break;
@@ -186,6 +190,12 @@ void MetricsWriter::write(const MetricsLine& line) {
 
 void MetricsWriter::sync() {
   if (files_.sync(file_) < 0) throw files::FileError("MetricsWriter", "syncing", path_, errno);
+}
+
+bool MetricsWriter::writes_to(const fs::path& path) const {
+  struct stat own = {}, there = {};
+  return ::fstat(file_, &own) == 0 && ::stat(path.c_str(), &there) == 0 &&
+         own.st_dev == there.st_dev && own.st_ino == there.st_ino;
 }
 
 void check_metrics(const fs::path& path, std::int64_t resume_step, std::int64_t known_lines) {

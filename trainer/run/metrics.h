@@ -52,6 +52,8 @@ class MetricsWriter {
   // Before a checkpoint: its lines must not be lost where it survives.
   void sync();
   std::int64_t lines() const { return lines_; }  // in the file
+  // Whether that is the file: it may have been removed, or replaced by another.
+  bool writes_to(const std::filesystem::path& path) const;
 
  private:
   std::filesystem::path path_;

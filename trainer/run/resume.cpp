@@ -72,10 +72,12 @@ StartingPoint newest_of_own(const fs::path& directory) {
   auto start = own || origin == "never" ? newest_of(directory) : named(origin);
   start.own = own;
   start.origin = origin;
-  if (!start.checkpoint && holds_run(directory)) {
-    require_none_was_saved(directory);
-    start.notes.push_back(directory.string() + " has no checkpoint yet: starting again at step 0");
-  }
+  if (start.checkpoint) return start;
+  const bool began = holds_run(directory);
+  if (began) require_none_was_saved(directory);
+  start.notes.push_back(directory.string() +
+                        (began ? " has no checkpoint yet: starting again at step 0"
+                               : " holds no run yet: starting a new one"));
   return start;
 }
 
@@ -103,8 +105,7 @@ bool holds_run(const fs::path& directory) {
 }
 
 void refuse_to_write_over(const fs::path& directory) {
-  normball::throw_invalid("train", directory.string(),
-                          " already holds a run; --resume continues it, --name starts another");
+  normball::throw_invalid("train", directory.string(), holds_run_already);
 }
 
 namespace {

@@ -28,6 +28,8 @@ StartingPoint find_starting_point(const config::Config& config,
 
 // Whether there are checkpoints, whole or not, or recorded steps.
 bool holds_run(const std::filesystem::path& directory);
+constexpr auto holds_run_already =
+    " already holds a run; --resume continues it, --name starts another";
 [[noreturn]] void refuse_to_write_over(const std::filesystem::path& directory);
 
 // Of a checkpoint: runs/a of runs/a/checkpoints/step-10.

@@ -30,6 +30,8 @@ std::string short_count(double value) {
          units[unit];
 }
 
+std::string loss_text(double loss) { return printed(std::abs(loss) < 1e6 ? "%.4f" : "%.4g", loss); }
+
 std::string duration_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e9) return "--";
   const auto s = static_cast<long long>(std::llround(seconds));
@@ -52,8 +54,8 @@ std::string progress_line(const Snapshot& s, int columns) {
   step.insert(0, total.size() > step.size() ? total.size() - step.size() : 0, ' ');
   add(1, printed("%3.0f%%", std::floor(100 * share_of(s))));
   add(0, step + "/" + total);
-  add(0, "loss " + printed("%.4f", s.loss));
-  if (s.validation) add(3, s.validation_name + " " + printed("%.4f", *s.validation));
+  add(0, "loss " + loss_text(s.loss));
+  if (s.validation) add(3, s.validation_name + " " + loss_text(*s.validation));
   add(6, "lr " + printed("%.3g", s.lr));
   if (s.dual_norm) add(5, "s " + printed("%.4g", *s.dual_norm));
   if (s.eta) add(7, "η " + printed("%.4g", *s.eta));

@@ -34,6 +34,8 @@ std::string plain_line(const Snapshot& snapshot);
 
 // "1.2k", "35", "2.1M"
 std::string short_count(double value);
+// A loss for people: "2.3026", "0.0000"; one that is huge in few digits, "1.23e+30".
+std::string loss_text(double loss);
 // "42s", "3:05", "1:02:09", "2d 04h"; "--" for what is not known.
 std::string duration_text(double seconds);
 

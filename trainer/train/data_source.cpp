@@ -88,6 +88,7 @@ class ImageSource final : public DataSource {
       throw_invalid("open_data", images_.path, ": images are ", train.height, "x", train.width,
                     "; the models take square ones");
     }
+    require_enough_images(config, train.count, images_.path);
     options_.batch = config.train.micro();
     options_.augmentation = {config.data.flip, static_cast<int>(config.data.translate)};
     options_.normalization = data::channel_statistics(train);
@@ -97,6 +98,7 @@ class ImageSource final : public DataSource {
               .classes = images_.classes,
               .items = train.count / options_.batch * options_.batch,
               .has_validation = images_.test.count > 0};
+    warn_of_one_class(facts_, images_.path);
     table_.emplace(train, options_.normalization);
     seek({.seed = static_cast<std::uint64_t>(config.run.seed)});
   }
@@ -146,6 +148,14 @@ class TokenSource final : public DataSource {
       : tokens_(std::move(tokens)),
         options_{.batch = config.train.micro(), .length = config.model.context},
         stream_(config.train.accumulation()) {
+    if (tokens_.train.size() <= options_.length) {
+      throw_invalid("open_data", "the training data has ", tokens_.train.size(),
+                    " tokens, fewer than a window of model.context = ", options_.length,
+                    " and the next one; name more with data.path, or use a shorter context",
+                    config.data.kind == "text" && config.data.validation.empty()
+                        ? ", or a smaller data.validation_fraction"
+                        : "");
+    }
     const std::int64_t windows = (tokens_.validation.size() - 1) / options_.length;
     if (windows > 0) {
       evaluation_.emplace(tokens_.validation, evaluated_at_once(config), options_.length,
@@ -285,6 +295,21 @@ std::int64_t evaluated_of(std::int64_t items, const config::Config& config) {
 }
 std::int64_t evaluated_at_once(const config::Config& config) {
   return config.eval.batch > 0 ? config.eval.batch : config.train.micro();
+}
+
+void require_enough_images(const config::Config& config, std::int64_t images,
+                           const std::string& path) {
+  if (config.train.micro() <= images) return;
+  throw_invalid(
+      "open_data", config.train.micro_batch > 0 ? "train.micro_batch = " : "train.batch = ",
+      config.train.micro(), " is more than the ", images, " training images of ", path,
+      "; make it smaller", config.train.micro_batch > 0 ? "" : ", or set train.micro_batch",
+      ", or name more images with data.path");
+}
+void warn_of_one_class(DataFacts& facts, const std::string& path) {
+  if (facts.classes != 1) return;
+  facts.warnings.push_back("all images of " + path +
+                           " are of one class, so there is nothing to learn");
 }
 
 std::unique_ptr<DataSource> open_data(const config::Config& config) {

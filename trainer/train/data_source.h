@@ -69,6 +69,12 @@ std::int64_t evaluated_of(std::int64_t items, const config::Config& config);
 // How many go through the model at a time: what fits into memory in training does here.
 std::int64_t evaluated_at_once(const config::Config& config);
 
+// Throws, with the keys, where a micro-batch has more images than there are.
+void require_enough_images(const config::Config& config, std::int64_t images,
+                           const std::string& path);
+// For facts().warnings: that all images are of one class, where they are.
+void warn_of_one_class(DataFacts& facts, const std::string& path);
+
 // Everything is read and checked before the first step; of image folders, only their lists.
 std::unique_ptr<DataSource> open_data(const config::Config& config);
 

@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "normball/base/error.h"
-#include "normball/base/processor.h"
 #include "trainer/data/folder_loader.h"
 #include "trainer/data/prefetcher.h"
+#include "trainer/train/folder_options.h"
 
 namespace normball::trainer::train {
 namespace {
@@ -22,38 +22,16 @@ models::Batch tensors_of(data::ImageBatch& batch, std::int64_t classes) {
   return {images, torch::from_blob(batch.shares.data(), {batch.count, classes}, torch::kFloat32)};
 }
 
-data::FolderLoaderOptions options_of(const config::Config& config, std::int64_t classes) {
-  const auto& from = config.augment;
-  data::FolderLoaderOptions options{.batch = config.train.micro(),
-                                    .mix = {.mixup = from.mixup, .cutmix = from.cutmix},
-                                    .classes = classes,
-                                    .repeats = from.repeats};
-  options.augment = {.size = static_cast<int>(config.data.size),
-                     .area_min = from.crop_area[0],
-                     .area_max = from.crop_area[1],
-                     .ratio_min = from.crop_ratio[0],
-                     .ratio_max = from.crop_ratio[1],
-                     .flip = from.flip,
-                     .operations = static_cast<int>(from.operations),
-                     .magnitude = from.magnitude,
-                     .deviation = from.deviation,
-                     .probability = from.probability,
-                     .erase = from.erase,
-                     .middle = config.eval.crop};
-  options.threads = config.data.threads > 0 ? static_cast<int>(config.data.threads) : usable_cpus();
-  if (config.data.bad_images == "skip") options.skipped = std::make_shared<data::BadImages>();
-  return options;
-}
-
 class FolderSource final : public DataSource {
  public:
   FolderSource(data::ImageFolders folders, const config::Config& config)
       : folders_(std::move(folders)),
-        options_(options_of(config, folders_.classes())),
+        options_(folder_options(config, folders_.classes())),
         evaluation_size_(evaluated_at_once(config)),
         evaluated_(evaluated_of(folders_.validation.count(), config)),
         evaluators_(folders_.validation, options_),
         parts_(config.train.accumulation()) {
+    require_enough_images(config, folders_.train.count(), folders_.path);
     facts_ = {.unit = "images",
               .channels = 3,
               .size = config.data.size,
@@ -61,9 +39,11 @@ class FolderSource final : public DataSource {
               .items = folders_.train.count() / options_.batch * options_.batch,
               .has_validation = evaluated_ > 0};
     if (evaluated_ == 0) {
-      facts_.warnings.push_back("there is no " + folders_.path +
-                                "/val, so nothing will be evaluated");
+      facts_.warnings.push_back(folders_.path +
+                                " has no validation images (in val, validation or test), so "
+                                "nothing will be evaluated");
     }
+    warn_of_one_class(facts_, folders_.path);
     seek({.seed = static_cast<std::uint64_t>(config.run.seed)});
   }
 

@@ -55,7 +55,8 @@ LearningCheck::Verdict LearningCheck::judge(const config::Config& config,
       stuck || !std::isfinite(weight) || (evaluation && !std::isfinite(evaluation->loss));
   const bool absurd = !(weight <= absurd_weight);
   const bool flat = by_loss && !(last < *first_loss_);
-  const bool hardly = by_loss && !(last < clearly_fallen * *first_loss_);
+  const bool hardly = first_loss_ && late_count_ > 0 &&
+                      !((by_loss ? last : last_loss_) < clearly_fallen * *first_loss_);
   const bool far_up = !by_loss && first_loss_ && late_count_ > 0 && *first_loss_ > 0 &&
                       !(last_loss_ < risen * *first_loss_);
   if (!useless && !absurd && !flat && !far_up) return {};
@@ -70,7 +71,7 @@ LearningCheck::Verdict LearningCheck::judge(const config::Config& config,
     text << "the training loss was " << *first_loss_ << " at the first step and " << last
          << " over the last " << late_count_ << "; ";
   }
-  if (far_up) {
+  if (far_up || (absurd && !by_loss && first_loss_ && late_count_ > 0)) {
     text << "the training loss was " << *first_loss_ << " at the first step and " << last_loss_
          << " at the last; ";
   }

@@ -26,8 +26,10 @@ class LearningCheck {
     std::string text = {};  // what was measured; empty where all is well
   };
   // The loss of the first step is compared with the mean over the last tenth of the run, at least
-  // ten steps. A run of less than twenty steps is judged by its last loss, and only where that has
-  // risen tenfold. Where most of the last steps were skipped, nothing was learned.
+  // ten steps. In a run of less than twenty steps the last loss counts, which is a warning only
+  // where it has risen tenfold. Weights out of all proportion with a loss that has hardly fallen
+  // are of no use, however short the run. Where most of the last steps were skipped, nothing was
+  // learned.
   Verdict judge(const config::Config& config, const models::Model& model,
                 const std::optional<Evaluation>& evaluation) const;
 

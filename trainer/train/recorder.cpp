@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trainer/run/run_files.h"
+
 namespace normball::trainer::train {
 namespace {
 
@@ -131,6 +133,11 @@ void Recorder::sampled(std::int64_t step, const std::string& text) {
   if (events_) events_->text(step, "sample", text);
   progress_.print("--- step " + std::to_string(step) + "\n" + text + "\n---");
   restart_rate();
+}
+
+void Recorder::require_files(const std::filesystem::path& directory,
+                             const std::filesystem::path& checkpoint) const {
+  if (metrics_) run::require_run_files(directory, *metrics_, checkpoint);
 }
 
 void Recorder::sync() {

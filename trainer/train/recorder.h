@@ -39,6 +39,9 @@ class Recorder {
 
   // Before a checkpoint.
   void sync();
+  // Throws where a file of the run was removed from its directory, or replaced.
+  void require_files(const std::filesystem::path& directory,
+                     const std::filesystem::path& checkpoint) const;
   std::int64_t lines() const { return metrics_ ? metrics_->lines() : 0; }  // of metrics.jsonl
   double seconds() const;  // of all processes of the run, one after another
 

@@ -110,4 +110,16 @@ std::optional<std::string> divergence_of(const std::filesystem::path& directory,
   return std::nullopt;
 }
 
+std::optional<Evaluation> recorded_evaluation(const std::filesystem::path& directory,
+                                              std::int64_t step) {
+  std::optional<Evaluation> result;
+  for (const auto& line : run::read_metrics(directory / "metrics.jsonl").lines) {
+    const auto loss = line.number("val_loss");
+    if (line.step != step || !loss) continue;
+    result = Evaluation{
+        .loss = *loss, .accuracy = line.number("val_accuracy"), .top5 = line.number("val_top5")};
+  }
+  return result;
+}
+
 }  // namespace normball::trainer::train

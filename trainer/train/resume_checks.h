@@ -10,6 +10,7 @@
 #include "trainer/config/config.h"
 #include "trainer/models/model.h"
 #include "trainer/run/checkpoint.h"
+#include "trainer/train/evaluation.h"
 
 namespace normball::trainer::train {
 
@@ -31,5 +32,8 @@ std::optional<std::string> ranks_note(const run::Checkpoint& checkpoint, int ran
 
 // What the metrics say of a run that took these steps in vain.
 std::optional<std::string> divergence_of(const std::filesystem::path& directory, std::int64_t step);
+// The result that they have of this step.
+std::optional<Evaluation> recorded_evaluation(const std::filesystem::path& directory,
+                                              std::int64_t step);
 
 }  // namespace normball::trainer::train

@@ -9,11 +9,10 @@
 #include "normball/base/text.h"
 #include "trainer/config/config_method.h"
 #include "trainer/config/config_use.h"
-#include "trainer/files/atomic_file.h"
 #include "trainer/models/initialization.h"
 #include "trainer/optim/routing.h"
 #include "trainer/run/metrics.h"
-#include "trainer/run/tensorboard.h"
+#include "trainer/run/run_files.h"
 #include "trainer/runtime/stop_signal.h"
 #include "trainer/train/model_builder.h"
 #include "trainer/train/model_state.h"
@@ -85,17 +84,24 @@ TrainingResult Trainer::run(runtime::Progress& progress) {
   }
   const bool finished = step_ == steps_;
   if (!finished && last_checkpoint_.filename() != "step-" + std::to_string(step_)) save();
-  for (const auto& remark : data_->remarks()) recorder_->note(remark);
+  require_files();
+  for (const auto& remark : data_->remarks()) {
+    recorder_->note(remark + (team_->alone() ? ""
+                                             : " (in what rank 0 has read; see the data with "
+                                               "`normball data verify`)"));
+  }
   progress.finish();
   auto verdict =
       finished ? learning_.judge(config_, *model_, evaluation_) : LearningCheck::Verdict{};
   if (verdict.diverged) recorder_->diverged(step_, verdict.text);
   if (was_finished) {  // and is still of no use if it was
     if (auto found = divergence_of(directory_, step_)) verdict = {true, std::move(*found)};
+    evaluation_ = recorded_evaluation(directory_, step_);
   }
   return {.step = step_,
           .skipped = step_ - optimizer_->steps_taken(),
           .finished = finished,
+          .was_finished = was_finished,
           .verdict = verdict,
           .evaluation = evaluation_,
           .seconds = recorder_->seconds(),
@@ -193,6 +199,13 @@ void Trainer::follow_directory() {
   checkpoints_.follow(directory_ / "checkpoints");
 }
 
+// A run whose files are gone is of no use, but what it has learned is saved before that ends it.
+void Trainer::require_files() {
+  if (!team_->leads()) return;
+  follow_directory();
+  recorder_->require_files(directory_, last_checkpoint_);
+}
+
 // The momenta of all ranks come together first.
 void Trainer::save() {
   team_->set_activity("the checkpoint of step " + std::to_string(step_));
@@ -202,6 +215,8 @@ void Trainer::save() {
   last_checkpoint_ = team_->leads()
                          ? write_checkpoint(optimizer)
                          : directory_ / "checkpoints" / ("step-" + std::to_string(step_));
+  require_files();
+  if (team_->leads()) run::tell_launcher(last_checkpoint_);
 }
 
 fs::path Trainer::write_checkpoint(const std::vector<optim::NamedTensor>& optimizer) {
@@ -218,7 +233,10 @@ fs::path Trainer::write_checkpoint(const std::vector<optim::NamedTensor>& optimi
     try {
       return checkpoints_.save(state, views_of(model), views_of(optimizer));
     } catch (const files::FileError&) {
-      if (lock_->place(directory_) == directory_) throw;
+      if (lock_->place(directory_) == directory_) {
+        recorder_->require_files(directory_, last_checkpoint_);  // the better reason
+        throw;
+      }
     }
     follow_directory();  // it was renamed just now
     state.notes["directory"] = facts_.at("directory");
@@ -270,6 +288,10 @@ void Trainer::find_start() {
   // Before looking: what another process still writes must not be taken for what is there.
   if (!options_.dry_run && team_->leads() && fs::is_directory(directory_)) {
     lock_.emplace(directory_);
+  }
+  if (options_.dry_run && config_.run.resume == "never" && run::holds_run(directory_)) {
+    notes_.push_back(directory_.string() + run::holds_run_already);
+    return;
   }
   const auto start = run::find_starting_point(config_, directory_);
   team_->require_same("starting point",
@@ -336,7 +358,10 @@ void Trainer::open_directory(runtime::Progress& progress) {
     for (const auto& path : removed) notes_.push_back("removed the later " + path.string());
     for (const auto& path : set_aside) notes_.push_back("kept as " + path.string());
   }
-  write_what_the_run_is();
+  const auto& tokenizer = data_->facts().tokenizer;
+  run::write_run_files(directory_, config::to_toml(run::as_recorded(config_, origin_)),
+                       tokenizer ? tokenizer->directory() : "");
+  if (!earlier_run_.empty()) run::copy_curves(earlier_run_, directory_);
   if (resumed_at_.value_or(0) > 0 && !fs::exists(directory_ / "metrics.jsonl")) {
     notes_.push_back("metrics.jsonl is missing: the curves begin after step " +
                      std::to_string(step_));
@@ -352,35 +377,6 @@ void Trainer::open_directory(runtime::Progress& progress) {
   }
 }
 
-// With it a run directory can be evaluated, sampled from and resumed by itself.
-void Trainer::write_what_the_run_is() {
-  auto& files = files::FileSystem::real();
-  files::write_file_atomically(files, directory_ / "config.toml",
-                               config::to_toml(run::as_recorded(config_, origin_)));
-  const auto& tokenizer = data_->facts().tokenizer;
-  if (tokenizer && !tokenizer->directory().empty()) {
-    files::make_directories(files, directory_ / "tokenizer");
-    for (const char* name : {"vocab.bpe", "encoder.json"}) {
-      const fs::path from = fs::path(tokenizer->directory()) / name;
-      if (fs::exists(from))
-        files::copy_file_atomically(files, from, directory_ / "tokenizer" / name);
-    }
-  }
-  if (!earlier_run_.empty()) copy_curves();
-}
-
-// The curves of a run that goes on with another one begin at its first step: metrics.jsonl, and
-// TensorBoard's files, of which the next one says from which step on it counts instead.
-void Trainer::copy_curves() {
-  auto& files = files::FileSystem::real();
-  std::vector<fs::path> names = run::event_files(earlier_run_);
-  names.emplace_back("metrics.jsonl");
-  for (const auto& name : names) {
-    if (!fs::exists(earlier_run_ / name) || fs::exists(directory_ / name)) continue;
-    files::copy_file_atomically(files, earlier_run_ / name, directory_ / name);
-  }
-}
-
 std::string Trainer::explain() const {
   const auto& facts = data_->facts();
   const double units = static_cast<double>(facts.item_units * config_.train.batch);
@@ -389,7 +385,8 @@ std::string Trainer::explain() const {
        << facts.unit << " an epoch, " << data_->evaluation_items() * facts.item_units
        << " for validation\n"
        << "model      " << config_.model.kind << " with " << model_->parameter_count()
-       << " parameters, " << units * model_->training_flops() / 1e9 << " Gflop a step\n"
+       << " parameters, " << runtime::short_count(units * model_->training_flops())
+       << " floating-point operations a step\n"
        << "steps      " << steps_ << " of " << config_.train.batch
        << (facts.item_units > 1 ? " sequences" : " images") << " (" << config_.train.accumulation()
        << (config_.train.accumulation() == 1 ? " micro-batch)\n" : " micro-batches)\n")

@@ -31,8 +31,9 @@ struct TrainingOptions {
 
 struct TrainingResult {
   std::int64_t step = 0;
-  std::int64_t skipped = 0;  // of these steps, as not finite
-  bool finished = false;     // all steps were taken; otherwise the run was stopped and can go on
+  std::int64_t skipped = 0;   // of these steps, as not finite
+  bool finished = false;      // all steps were taken; otherwise the run was stopped and can go on
+  bool was_finished = false;  // before: nothing was left to do
   LearningCheck::Verdict verdict = {};  // where finished
   std::optional<Evaluation> evaluation = {};
   double seconds = 0;
@@ -62,9 +63,8 @@ class Trainer {
   void find_start();
   void load(const run::Checkpoint& checkpoint);
   void open_directory(runtime::Progress& progress);
-  void write_what_the_run_is();
-  void copy_curves();
   void follow_directory();
+  void require_files();
 
   BatchLoss accumulate_gradients();
   optim::StepOutcome take_step(const BatchLoss& loss);

@@ -77,6 +77,7 @@ TEST(Config, ErrorsNameFileLineKeyValueAndRemedy) {
   expect_refused("[optimizer]\nalpha = 0\n", {"optimizer.alpha must be in (0, 1], got 0"});
   expect_refused("[optimizer]\nlr = nan\n", {"optimizer.lr must be a finite number, got nan"});
   expect_refused("[optimizer]\nlr = inf\n", {"optimizer.lr must be a finite number, got inf"});
+  expect_refused("[optimizer]\nlr = 1e31\n", {"optimizer.lr must be in [0, 1e+30], got 1e+31"});
   expect_refused("[optimizer]\nmethod = \"clip_scion\"\n",
                  {"test.toml:2: optimizer.method: unknown value 'clip_scion'",
                   "did you mean 'clipped_scion'?"});
@@ -86,6 +87,8 @@ TEST(Config, ErrorsNameFileLineKeyValueAndRemedy) {
                  {"test.toml:2: norm.hidden = \"spektral\"", "did you mean 'spectral'"});
   expect_refused("[norm]\nroute = [{pattern=\"a\", norm=\"spektral\"}]\n",
                  {"did you mean 'spectral'"});
+  expect_refused("[norm]\nroute = [{radius=-2.0, pattern=\"a\"}]\n",
+                 {"norm.route: the radius of 'a' must be in", "got -2"});
   expect_refused("[norm]\nroute = [{pattern=\"a\"}]\n", {"a norm or a radius"});
   expect_refused("[norm]\nroute = [{pattern=\"a\", radios=1}]\n", {"did you mean 'radius'"});
   expect_refused("[model]\nhidden = [1, \"2\"]\n", {"model.hidden must be an integer, got"});

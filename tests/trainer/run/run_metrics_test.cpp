@@ -115,9 +115,25 @@ TEST(Metrics, DamagedEndIsLeftOutAndDamageInTheMiddleIsAnError) {
   const std::string bad = "{\"step\": 1}\nnonsense\n{\"step\": 2}\n";
   write(scratch / "m.jsonl", bad);
   expect_error<std::runtime_error>([&] { read_metrics(scratch / "m.jsonl"); },
-                                   {"m.jsonl:2", "repair or delete"});
+                                   {"m.jsonl:2", R"(put {"step": 1} in its place)"});
   expect_error<std::runtime_error>([&] { MetricsWriter(scratch / "m.jsonl", 2); }, {"m.jsonl:2"});
   EXPECT_EQ(read(scratch / "m.jsonl"), bad);  // nothing is lost
+  // The advice works, also where the number of lines is known.
+  write(scratch / "m.jsonl", "{\"step\": 1}\n{\"step\": 1}\n{\"step\": 2}\n");
+  check_metrics(scratch / "m.jsonl", 2, 3);
+  EXPECT_EQ(read_metrics(scratch / "m.jsonl").lines.size(), 3u);
+}
+
+TEST(Metrics, AWriterKnowsItsFile) {
+  ScratchDirectory scratch;
+  const auto path = scratch / "m.jsonl";
+  MetricsWriter writer(path);
+  EXPECT_TRUE(writer.writes_to(path));
+  std::filesystem::rename(path, scratch / "n.jsonl");
+  EXPECT_FALSE(writer.writes_to(path));
+  EXPECT_TRUE(writer.writes_to(scratch / "n.jsonl"));
+  write(path, "");  // another file of that name
+  EXPECT_FALSE(writer.writes_to(path));
 }
 
 TEST(Metrics, LostLinesAreNoticed) {

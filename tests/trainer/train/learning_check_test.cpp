@@ -69,6 +69,15 @@ TEST(LearningCheck, WeightsOutOfAllProportionAreNamed) {
   EXPECT_NE(learned.text.find("1e+09"), std::string::npos) << learned.text;
 }
 
+TEST(LearningCheck, HowShortARunIsDoesNotChangeWhatItsWeightsAreWorth) {
+  for (const std::int64_t steps : {2, 3, 19, 20, 100}) {
+    const auto lost = verdict(steps, 5.5, 5.4, 1.6e30f);
+    EXPECT_TRUE(lost.diverged) << steps;
+    EXPECT_NE(lost.text.find("was 5.5 at the first step"), std::string::npos) << lost.text;
+    EXPECT_FALSE(verdict(steps, 5.5, 1.0, 1.6e30f).diverged) << steps;
+  }
+}
+
 TEST(LearningCheck, ARunThatSkipsItsLastStepsHasDiverged) {
   for (const bool to_the_end : {true, false}) {
     LearningCheck check(100);
