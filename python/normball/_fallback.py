@@ -78,14 +78,12 @@ def check_solver(where: str, entry: Entry, constrained: bool) -> None:
         geometry, _, solver = _core.resolve(entry.route.norm, block.shape)
         known = solver in ("exact", "svd") or any(of(solver) is not None for of in
                                                   (_core.newton_schulz, _core.damping, _core.clipping))
-        if geometry == "operator" and not known and _shards.is_sharded(entry.parameter):
-            raise ValueError(f"[{where}] the solver '{solver}' of '{entry.route.name}' keeps a basis of the whole matrix, which "
-                             f"ranks with sharded parameters do not have; use 'exact', 'damped', 'clip', 'svd' or a "
-                             f"Newton-Schulz solver")
         if geometry == "operator" and not known:
-            raise ValueError(f"[{where}] the solver '{solver}' of '{entry.route.name}' needs contiguous float32 or float64 "
-                             f"tensors on the CPU and the core; in torch operations there are 'exact', 'damped', 'clip', 'svd' and "
-                             f"the Newton-Schulz solvers")
+            why = ("keeps a basis of the whole matrix, which ranks with sharded parameters do not have; there"
+                   if _shards.is_sharded(entry.parameter) else
+                   "needs contiguous float32 or float64 tensors on the CPU and the core; in torch operations there")
+            raise ValueError(f"[{where}] the solver '{solver}' of '{entry.route.name}' {why} are 'exact', 'damped', 'clip', "
+                             f"'svd' and the Newton-Schulz solvers")
         if geometry == "operator" and constrained and _core.clipping(solver) is not None:
             raise ValueError(f"[{where}] the norm of '{entry.route.name}' clips singular values ({solver}), which is no LMO: a "
                              f"constrained method could stand still where it should not; choose an unconstrained method, or "
