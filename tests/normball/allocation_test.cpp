@@ -73,7 +73,8 @@ TEST(Allocation, NoneAfterTheFirstStepForEveryMethodAndSolver) {
     for (const StepRule& rule :
          {StepRule(AdaGrad{}), StepRule(DistanceAware{.most = 1}), StepRule(Momo{})}) {
       const bool clips = solver == std::string_view("clip");
-      const Method method = make_method(clips ? "unconstrained_scion" : "scion", {.lr = 0.1, .alpha = 0.5, .stepsize = rule});
+      const Method method = make_method(clips ? "unconstrained_scion" : "scion",
+                                        {.lr = 0.1, .alpha = 0.5, .stepsize = rule});
       expect_no_allocation<float>(method, solver, {.threads = 2});
     }
     const Method method = unconstrained_clipped_scion(0.1, 0.5, 10);
