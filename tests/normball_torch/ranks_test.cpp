@@ -438,7 +438,7 @@ TEST(Ranks, ThatDoNotComeAreNamed) {
   const auto results = run_ranks("disagree", 2, directory.path(),
                                  [](int, Environment& own) { own["WORLD_SIZE"] = "4"; });
   for (const auto& result : results) EXPECT_EQ(result.code, 1);
-  expect_texts(results, {"of 4 ranks these did not come", "2 3"});
+  expect_texts(results, {"of 4 ranks these did not join", "2 3"});
 }
 
 TEST(Ranks, AMissingInterfaceIsNamed) {
