@@ -175,8 +175,10 @@ if command -v script >/dev/null; then
     [ -s out ] && [ -z "$wide" ] || problem "normball $line is wider than the terminal: $wide"
   done
 fi
-"$normball" experiment list >out
-LC_ALL=C.UTF-8 grep -qE '^.{120,}' out || problem "experiment list in a file is cut"
+if [ -n "$trains" ]; then  # it is not in a program without LibTorch
+  "$normball" experiment list >out
+  LC_ALL=C.UTF-8 grep -qE '^.{120,}' out || problem "experiment list in a file is cut"
+fi
 "$normball" config --keys >out
 tr -s ' \n' ' ' <out | grep -qF "0: all cores. Resuming is bit-exact only with the same number" || problem "config --keys in a file is cut"
 
