@@ -75,8 +75,11 @@ TextCall TextCall::parse(std::string_view where, std::string_view text) {
     if (equals == std::string_view::npos) {
       call.arguments.push_back({"", std::string(part)});
     } else {
-      call.arguments.push_back(
-          {std::string(trim(part.substr(0, equals))), std::string(trim(part.substr(equals + 1)))});
+      const auto key = trim(part.substr(0, equals));
+      if (std::ranges::count(call.arguments, key, &Argument::key) > 0) {
+        throw_invalid(where, "'", text, "' has ", key, "=... twice");
+      }
+      call.arguments.push_back({std::string(key), std::string(trim(part.substr(equals + 1)))});
     }
   }
   return call;

@@ -34,6 +34,8 @@ constexpr size_t first_report_size = offsetof(normball_report, stalled) + sizeof
 constexpr size_t first_layer_report_size =
     offsetof(normball_layer_report, weight_norm) + sizeof(double);
 
+constexpr size_t most_dimensions = 64;  // as many as PyTorch allows
+
 }  // namespace
 
 void require_pointer(const void* pointer, std::string_view where, std::string_view what) {
@@ -71,6 +73,10 @@ std::vector<Layer> to_layers(const normball_layer* layers, size_t count, size_t 
   for (size_t l = 0; l < count; ++l) {
     const auto in = read_struct<normball_layer>(reinterpret_cast<const char*>(layers) + l * size,
                                                 size, first_layer_size, "options.layer_size");
+    if (in.rank > most_dimensions) {
+      throw_invalid("normball_create", "layer ", l, " has rank ", in.rank, ", more than ",
+                    most_dimensions);
+    }
     if (in.rank > 0) require_pointer(in.dimensions, "normball_create", "dimensions");
     result.push_back({.name = in.name ? in.name : "",
                       .shape = flatten({in.dimensions, in.rank}),

@@ -9,7 +9,7 @@ rm -rf "$2" && mkdir -p "$2" && cd "$2"
 . "$scripts/shell_testing.sh"
 longest_error=12
 
-for i in $(seq 400); do echo "Line $i: the quick brown fox, $((i * 7919 % 1000)) times."; done >text.txt
+make_text 400
 cat >gpt.toml <<'END'
 [run]
 steps = 12

@@ -19,7 +19,7 @@ expect() {
   [ "$(wc -l <err)" -le 8 ] || problem "normball $*: a long message: $(cat err)"
 }
 trains=$("$normball" --help | sed -n 's/^  \(train\)  .*/\1/p')
-for i in $(seq 100); do echo "Line $i: the quick brown fox, $((i * 7919 % 1000)) times."; done >text.txt
+make_text 100
 "$normball" data prepare text.txt --out shards >/dev/null 2>&1 || problem "no shards"
 mkdir run
 printf '{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5}\n' >run/metrics.jsonl

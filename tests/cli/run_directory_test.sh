@@ -14,7 +14,7 @@ digest() { (cd "$1" && find . -type f ! -name .lock -exec sha256sum {} + | sort 
 key() { sed -n "s/^$2 = //p" "runs/$1/config.toml"; }
 train() { "$normball" train "$@" >out 2>err || fail "train $*: $(cat out err)"; }
 
-for i in $(seq 200); do echo "Line $i: the quick brown fox, $((i * 7919 % 1000)) times."; done >text.txt
+make_text 200
 cp "$scripts/tiny_gpt.toml" .
 cat >tiny.toml <<'END'
 extends = "tiny_gpt"

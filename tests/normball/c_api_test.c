@@ -855,6 +855,13 @@ static void test_steps_and_state_refuse_null(void) {
   CHECK_INVALID(normball_step(optimizer, weights, NULL, NULL), "gradients must not be null");
   CHECK_INVALID(normball_step(optimizer, nothing, gradients, NULL),
                 "[Optimizer::step] the weight of 'layer0' has null data");
+  void* odd[] = {(char*)x + 1};
+  CHECK_INVALID(normball_step(optimizer, odd, gradients, NULL),
+                "the weight of 'layer0' does not start at a multiple of 4 bytes");
+  CHECK_INVALID(normball_step(optimizer, weights, odd, NULL), "the gradient of 'layer0' does not");
+  const normball_layer endless = {.dimensions = three, .rank = SIZE_MAX, .radius = 1};
+  normball_optimizer* none = NULL;
+  CHECK_INVALID(normball_create("ggnc", NORMBALL_F32, &endless, 1, &options, &none), "has rank");
   CHECK_INVALID(normball_set_lr(NULL, 1), "optimizer must not be null");
   CHECK_INVALID(normball_state_count(NULL, &count), "optimizer must not be null");
   CHECK_INVALID(normball_state_count(optimizer, NULL), "count must not be null");

@@ -140,7 +140,7 @@ TYPED_TEST(ClippedPolarGrid, HoldsAtEveryScale) {
     const auto whole = clipped<T>({.share = 0, .tau = 100 * tau * scale}, scaled);
     EXPECT_LE(max_difference(whole, reference(svd, 100 * tau)), allowed);
     const auto ones = clipped<T>({.share = 0, .tau = 1e-20 * scale}, scaled);
-    EXPECT_LE(max_difference(ones, reference(svd, 1e-20)), 1e-5);
+    EXPECT_LE(max_difference(ones, reference(svd, 1e-20)), single ? 1e-5 : 1e-11);
   }
   const Matrix<T> zero(4, 6, 3);
   EXPECT_EQ(clipped<T>({}, zero).data, zero.data);

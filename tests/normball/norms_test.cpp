@@ -572,6 +572,8 @@ TEST(NormErrors, NameFunctionValueAndWhatIsAllowed) {
   expect_invalid([] { parse_norm("sign(units)"); }, {"[parse_norm]", "'units'"});
   expect_invalid([] { parse_norm(""); }, {"[parse_norm]", "name"});
   expect_invalid([] { parse_norm("sign(unit"); }, {"[parse_norm]", "')'"});
+  expect_invalid([] { parse_norm("spectral(solver=exact, solver=svd)"); },
+                 {"[parse_norm]", "solver=... twice"});
   expect_invalid([] { parse_norm("spectral(solver=muons)"); },
                  {"[parse_polar_solver]", "'muons'", "'muon'"});
   expect_invalid([&] { lmo(Norm(Sign{}), d.view(), out.view()); }, {"[lmo]", "3x2", "2x3"});

@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include <sstream>
 #include <utility>
 
 #include "normball/base/error.h"
@@ -375,28 +374,6 @@ void Trainer::open_directory(runtime::Progress& progress) {
     recorder_->note("going on after step " + std::to_string(step_) + ", from " +
                     last_checkpoint_.string());
   }
-}
-
-std::string Trainer::explain() const {
-  const auto& facts = data_->facts();
-  const double units = static_cast<double>(facts.item_units * config_.train.batch);
-  std::ostringstream text;
-  text << "data       " << config_.data.kind << ": " << facts.items * facts.item_units << ' '
-       << facts.unit << " an epoch, " << data_->evaluation_items() * facts.item_units
-       << " for validation\n"
-       << "model      " << config_.model.kind << " with " << model_->parameter_count()
-       << " parameters, " << runtime::short_count(units * model_->training_flops())
-       << " floating-point operations a step\n"
-       << "steps      " << steps_ << " of " << config_.train.batch
-       << (facts.item_units > 1 ? " sequences" : " images") << " (" << config_.train.accumulation()
-       << (config_.train.accumulation() == 1 ? " micro-batch)\n" : " micro-batches)\n")
-       << "optimizer  " << config::optimizer_text(config_) << '\n';
-  if (!team_->alone()) text << "ranks      " << team_->size() << ", which divide every batch\n";
-  if (resumed_at_) text << "resumes    after step " << step_ << ", " << last_checkpoint_ << '\n';
-  for (const auto& note : notes_) text << "note       " << note << '\n';
-  text << '\n' << optimizer_->explain();
-  for (const auto& warning : facts.warnings) text << "warning: " << warning << '\n';
-  return text.str();
 }
 
 }  // namespace normball::trainer::train

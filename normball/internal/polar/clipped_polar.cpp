@@ -11,6 +11,7 @@
 #include "normball/internal/polar/exact/widened.h"
 #include "normball/internal/polar/polar_solvers.h"
 #include "normball/internal/polar/short_side.h"
+#include "normball/internal/polar/svd_in_double.h"
 
 namespace normball::detail {
 namespace {
@@ -91,19 +92,11 @@ bool clip_by_gram(const ClippedPolar& solver, ConstMatrixView<T> x, double tau, 
   return true;
 }
 
-// By the decomposition that svd_polar() uses.
 template <class T>
 void clip_by_svd(const ClippedPolar& solver, const PolarProblem<T>& p) {
-  const Index k = std::min(p.x.rows, p.x.cols);
-  const auto x = p.workspace.template matrix<double>(p.x.rows, p.x.cols);
-  convert(p.x, x);
-  kernels<double>().scale(x.data, p.scale, x.size());
-  const auto u = p.workspace.template matrix<double>(p.x.rows, k);
-  const auto vt = p.workspace.template matrix<double>(k, p.x.cols);
-  const auto sigma = p.workspace.template take<double>(k);
-  blas::svd(x, u, sigma.data(), vt, p.workspace);
+  const auto [x, u, sigma, vt] = decompose_in_double(p);
   const double tau = solver.tau == 0 ? solver.share * sigma[0] : solver.tau * p.scale;
-  for (Index i = 0; i < k; ++i) {
+  for (Index i = 0; i < vt.rows; ++i) {
     const double value = sigma[static_cast<size_t>(i)];
     kernels<double>().scale(vt.row(i), value < tau ? value / tau : 1, vt.cols);
   }

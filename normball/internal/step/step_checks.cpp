@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <set>
@@ -19,6 +20,10 @@ void require_shape(std::string_view where, const LayerStep<T>& layer, std::strin
   if (view.rows != shape.rows || view.cols != shape.cols) {
     throw_invalid(where, "the ", what, " of '", layer.name(), "' is ", view.rows, "x", view.cols,
                   "; the layer is ", shape.rows, "x", shape.cols);
+  }
+  if (reinterpret_cast<std::uintptr_t>(view.data) % alignof(Entry) != 0) {
+    throw_invalid(where, "the ", what, " of '", layer.name(), "' does not start at a multiple of ",
+                  alignof(Entry), " bytes");
   }
 }
 
