@@ -47,6 +47,7 @@ rank_process() {
 grep -q "finished after step 40 of 40 .*on 2 ranks" out || fail "launch: $(cat out)"
 [ "$(wc -l <runs/whole/metrics.jsonl)" = "$(grep -c '"ranks": 2' runs/whole/metrics.jsonl)" ] ||
   fail "a line of metrics does not say how many ranks"
+grep -qE '"exposed_per_second": (0\.[0-9]*[1-9]|[0-9.]+e-)' runs/whole/metrics.jsonl || fail "no time of waiting for ranks"
 grep -q "^rank 1" err && fail "rank 1 has something to say: $(cat err)"
 
 # At a port, and one rank alone.

@@ -37,16 +37,15 @@ void set_row(std::int64_t row, const std::vector<std::int64_t>& window, TokenBat
 
 TokenLoader::TokenLoader(TokenData data, TokenLoaderOptions options, DataCursor cursor)
     : data_(std::move(data)), options_(options), cursor_(cursor) {
-  windows_ = windows_in("TokenLoader", data_, options_.batch, options_.length);
+  windows_in("TokenLoader", data_, options_.batch, options_.length);  // for its errors
   // One window less leaves room for every offset, so that all epochs are equally long.
-  if (options_.shuffle) windows_ = std::max<std::int64_t>(1, data_.size() / options_.length - 1);
+  windows_ = std::max<std::int64_t>(1, data_.size() / options_.length - 1);
   attach(cursor_, windows_);
   window_.resize(static_cast<size_t>(options_.length + 1));
   start_epoch();
 }
 
 void TokenLoader::start_epoch() {
-  if (!options_.shuffle) return;
   const std::int64_t last =
       std::min(options_.length - 1, data_.size() - 1 - windows_ * options_.length);
   Random random = random_for(cursor_.seed, Purpose::Offset, cursor_.epoch);
@@ -64,8 +63,7 @@ void TokenLoader::next(TokenBatch& batch, std::int64_t first, std::int64_t end) 
     }
     const std::int64_t position = cursor_.position++;
     if (row < first || row >= end) continue;
-    const std::int64_t window =
-        options_.shuffle ? std::int64_t{order_[static_cast<size_t>(position)]} : position;
+    const std::int64_t window = order_[static_cast<size_t>(position)];
     data_.read(offset_ + window * options_.length, window_);
     set_row(row - first, window_, batch);
   }

@@ -19,14 +19,12 @@ struct TokenBatch {
 struct TokenLoaderOptions {
   std::int64_t batch = 8;
   std::int64_t length = 256;
-  // Shuffled: every epoch cuts the data into windows that do not overlap, from a random offset
-  // below `length`, and shows them in random order. So an epoch shows every token once (but the few
-  // before the offset and at the end), as sequential reading does, without its order; and windows
-  // differ from epoch to epoch, as with nanoGPT's random offsets, which in one pass show a third of
-  // the tokens not at all. Not shuffled: from the front, in order, as llm.c reads.
-  bool shuffle = true;
 };
 
+// Every epoch cuts the data into windows that do not overlap, from a random offset below `length`,
+// and shows them in random order. So an epoch shows every token once (but the few before the offset
+// and at the end), as sequential reading does, without its order; and windows differ from epoch to
+// epoch, as with nanoGPT's random offsets, which in one pass show a third of the tokens not at all.
 class TokenLoader {
  public:
   // The cursor is a new one with only its seed set, or one from a checkpoint.

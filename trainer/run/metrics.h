@@ -1,7 +1,8 @@
 // metrics.jsonl: one JSON object a line, in the order of the steps.
 //
 // A training line has step, loss, lr, dual_norm (s), eta, clipped, gap where constrained,
-// waited_per_second (the share of the time that was spent waiting for data), tokens_per_second or
+// waited_per_second (the share of the time that was spent waiting for data), with several ranks
+// exposed_per_second (that of waiting for their gradients), tokens_per_second or
 // images_per_second and seconds; an evaluation line step, val_loss, val_accuracy, val_top5 where
 // there are more than ten classes, and seconds; where those are of an average (train.average), also
 // iterate_val_loss and iterate_val_accuracy, of the last iterate. A step that was not finite has

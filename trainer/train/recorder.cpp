@@ -1,6 +1,7 @@
 #include "trainer/train/recorder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "trainer/run/run_files.h"
 
@@ -89,10 +90,14 @@ void Recorder::trained(std::int64_t step, double loss, const optim::StepOutcome&
 
   run::MetricsLine line = line_of(step, loss, outcome);
   if (outcome.nonfinite) line.values.emplace_back("skipped", true);
-  const double share =
-      (waited_ - waited_at_log_) / std::max(1e-9, seconds_between(last_log_, Clock::now()));
-  waited_at_log_ = waited_;
-  line.values.emplace_back("waited_per_second", share);
+  const double seconds = std::max(1e-9, seconds_between(last_log_, Clock::now()));
+  const auto share = [seconds](double waited, double& at_log) {
+    return (waited - std::exchange(at_log, waited)) / seconds;
+  };
+  line.values.emplace_back("waited_per_second", share(waited_, waited_at_log_));
+  if (ranks_ > 1) {
+    line.values.emplace_back("exposed_per_second", share(waited_for_ranks_, for_ranks_at_log_));
+  }
   line.values.emplace_back(unit_ + "_per_second", rate());
   write(std::move(line));
 }

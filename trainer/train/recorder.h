@@ -25,8 +25,12 @@ class Recorder {
   // After step number `step`, counted from 1, on so many images or tokens.
   void trained(std::int64_t step, double loss, const optim::StepOutcome& outcome,
                std::int64_t units);
-  // Seconds that the run has waited for data until now; trained() logs their share.
-  void waited(double seconds) { waited_ = seconds; }
+  // Seconds that the run has waited until now, for data and for the gradients of other ranks;
+  // trained() logs their shares.
+  void waited(double for_data, double for_ranks) {
+    waited_ = for_data;
+    waited_for_ranks_ = for_ranks;
+  }
   // The last line of a run that does not go on: its step was not finite.
   void stopped(std::int64_t step, double loss, const optim::StepOutcome& outcome);
   // The last line of a run that took all its steps in vain, with what was measured.
@@ -64,7 +68,7 @@ class Recorder {
   Clock::time_point start_ = Clock::now(), last_log_ = start_;
   std::int64_t units_since_log_ = 0, units_ = 0;
   double clipped_share_ = 0;
-  double waited_ = 0, waited_at_log_ = 0;
+  double waited_ = 0, waited_at_log_ = 0, waited_for_ranks_ = 0, for_ranks_at_log_ = 0;
   runtime::Snapshot snapshot_;
 };
 

@@ -73,7 +73,8 @@ TrainingResult Trainer::run(runtime::Progress& progress) {
     const optim::StepOutcome outcome = take_step(loss);
     ++step_;
     evaluation_.reset();
-    recorder_->waited(data_->waited());
+    recorder_->waited(data_->waited(),
+                      shared_pass_ ? shared_pass_->gradients().exposed_seconds() : 0);
     recorder_->trained(step_, loss.mean, outcome, loss.units);
     outcome.nonfinite ? learning_.skipped(step_) : learning_.trained(step_, loss.mean);
     if (due(config_.run.eval_every) || step_ == steps_) evaluate_now();
