@@ -29,45 +29,55 @@ T need(std::string_view method, std::string_view option, const std::optional<T>&
 // Both at once: who is told of one of them would meet the same error again.
 constexpr std::string_view constants = "l0 and l1, of which one may be 0";
 
+constexpr std::array<std::string_view, 3> short_step_names = {"plain", "norm", "diameter"};
+constexpr std::span<const std::string_view> all_short_steps = short_step_names;
+
 // What a method by name reads from its options, and that it did.
 struct Given {
   std::string_view method;
   const MethodOptions& options;
-  bool reads_alpha = false, reads_rho = false, reads_beta = false, reads_l0 = false,
-       reads_l1 = false;
+  MethodUse use = {};
 
-  Schedule lr() const {
+  Schedule lr() {
+    use.lr = true;
     const bool own_scale = options.stepsize && needs_distance(*options.stepsize);
     return own_scale ? options.lr.value_or(1) : need(method, "lr", options.lr);
   }
   Schedule alpha() {
-    reads_alpha = true;
+    use.alpha = true;
     return options.alpha.value_or(1);
   }
   double rho() {
-    reads_rho = true;
+    use.rho = true;
     return need(method, "rho", options.rho);
   }
   double beta() {
-    reads_beta = true;
+    use.beta = true;
     return need(method, "beta", options.beta);
   }
   double l0() {
-    reads_l0 = true;
+    use.l0 = true;
     return need(method, constants, options.l0);
   }
   double l1() {
-    reads_l1 = true;
+    use.l1 = true;
     return need(method, constants, options.l1);
   }
-  ShortStepForm form() const { return options.short_step.value_or(ShortStepForm::Plain); }
-  ShortStep::Variant variant() const {
-    return form() == ShortStepForm::ByDiameter ? ShortStep::Variant::ByDiameter
-                                               : ShortStep::Variant::ByNorm;
+  ShortStepForm form() {
+    use.short_steps = all_short_steps;
+    return options.short_step.value_or(ShortStepForm::Plain);
+  }
+  ShortStep::Variant variant() {
+    use.short_steps = all_short_steps.subspan(1);
+    return options.short_step == ShortStepForm::ByDiameter ? ShortStep::Variant::ByDiameter
+                                                           : ShortStep::Variant::ByNorm;
+  }
+  // It has no other, so "plain" may be said of it as of its constrained form.
+  Given& plain() {
+    use.short_steps = all_short_steps.first(1);
+    return *this;
   }
 };
-
-constexpr std::array<std::string_view, 3> short_step_names = {"plain", "norm", "diameter"};
 
 struct Entry {
   std::string_view name;
@@ -92,7 +102,7 @@ constexpr std::array<Entry, 17> registry = {{
     {"unconstrained_scion", [](Given& g) { return unconstrained_scion(g.lr(), g.alpha()); }},
     {"clipped_scion", [](Given& g) { return clipped_scion(g.lr(), g.alpha(), g.rho(), g.form()); }},
     {"unconstrained_clipped_scion",
-     [](Given& g) { return unconstrained_clipped_scion(g.lr(), g.alpha(), g.rho()); }},
+     [](Given& g) { return unconstrained_clipped_scion(g.lr(), g.alpha(), g.plain().rho()); }},
 }};
 
 constexpr auto registry_names = [] {
@@ -109,17 +119,8 @@ const Entry& find_entry(std::string_view name) {
   return *found;
 }
 
-// The short steps that a method by name tells apart; empty where it has none.
-std::span<const std::string_view> short_steps_of(std::string_view method) {
-  const std::span<const std::string_view> all = short_step_names;
-  if (method == "clipped_scion") return all;
-  if (method == "s3cg") return all.subspan(1);
-  if (method == "unconstrained_clipped_scion") return all.first(1);
-  return {};
-}
-
-void require_short_step(std::string_view where, std::string_view method, ShortStepForm form) {
-  const auto allowed = short_steps_of(method);
+void require_short_step(std::string_view where, std::string_view method, ShortStepForm form,
+                        std::span<const std::string_view> allowed) {
   const std::string_view name = short_step_names[static_cast<size_t>(form)];
   if (std::ranges::find(allowed, name) != allowed.end()) return;
   if (allowed.empty()) {
@@ -131,6 +132,12 @@ void require_short_step(std::string_view where, std::string_view method, ShortSt
   }
   throw_invalid(where, "short_step '", name, "' is for constrained methods, 'clipped_scion' and ",
                 "'s3cg'; '", method, "' clips s itself: leave short_step out");
+}
+
+// Enough for every method, to see what it reads.
+const MethodOptions& any_options() {
+  static const MethodOptions options{.lr = 1, .rho = 1, .beta = 1, .l0 = 1, .l1 = 1};
+  return options;
 }
 
 // The rule is the stepsize, where one is given.
@@ -153,15 +160,23 @@ Method make_by_name(std::string_view where, Given& given) {
 
 }  // namespace
 
+MethodUse method_use(std::string_view name) {
+  Given given{name, any_options()};
+  const Method method = find_entry(name).make(given);
+  given.use.layer_norms = !method.norm;
+  given.use.layer_radii = !method.radius;
+  given.use.own_spectral_norm = method.norm && std::holds_alternative<Spectral>(*method.norm);
+  return given.use;
+}
+
 bool takes_stepsize(std::string_view name) {
-  const MethodOptions any{.lr = 1, .rho = 1, .beta = 1, .l0 = 1, .l1 = 1};
-  Given given{name, any};
+  Given given{name, any_options()};
   return std::holds_alternative<Normalized>(find_entry(name).make(given).rule);
 }
 
 bool needs_lr(std::string_view name, const MethodOptions& options) {
   if (options.stepsize && needs_distance(*options.stepsize)) return false;
-  return name != "cg" && name != "adaptive_sd";
+  return method_use(name).lr;
 }
 
 void validate(const Method& method) {
@@ -288,16 +303,17 @@ Method make_method(std::string_view name, const MethodOptions& options) {
 void require_all_used(std::string_view where, std::string_view name, const MethodOptions& options) {
   Given given{name, options};
   make_by_name(where, given);
+  const MethodUse& use = given.use;
   const auto check = [&](std::string_view option, bool is_read, const auto& value) {
     if (!value || is_read) return;
     throw_invalid(where, "the method '", name, "' has no ", option, ", got ", *value);
   };
-  if (options.alpha != Schedule(1)) check("alpha", given.reads_alpha, options.alpha);
-  check("rho", given.reads_rho, options.rho);
-  check("beta", given.reads_beta, options.beta);
-  check("l0", given.reads_l0, options.l0);
-  check("l1", given.reads_l1, options.l1);
-  if (options.short_step) require_short_step(where, name, *options.short_step);
+  if (options.alpha != Schedule(1)) check("alpha", use.alpha, options.alpha);
+  check("rho", use.rho, options.rho);
+  check("beta", use.beta, options.beta);
+  check("l0", use.l0, options.l0);
+  check("l1", use.l1, options.l1);
+  if (options.short_step) require_short_step(where, name, *options.short_step, use.short_steps);
 }
 
 void use_solver(std::string_view where, const PolarSolver& solver, Method& method) {

@@ -83,6 +83,16 @@ struct MethodOptions {
   std::optional<StepRule> stepsize = {};
 };
 Method make_method(std::string_view name, const MethodOptions& options);
+
+// What a method by name takes: which options it reads, the short steps that it tells apart, and
+// what of its layers. Found by making it, so that its line in method.cpp alone decides.
+struct MethodUse {
+  bool lr = false, alpha = false, rho = false, beta = false, l0 = false, l1 = false;
+  std::span<const std::string_view> short_steps = {};
+  bool layer_norms = true, layer_radii = true;  // false where the method sets them
+  bool own_spectral_norm = false;               // which a solver can be chosen for
+};
+MethodUse method_use(std::string_view name);
 // Throws if an option is given that the method ignores, so that mistakes are noticed. alpha = 1 is
 // accepted, because it means no momentum; lr is not checked.
 void require_all_used(std::string_view where, std::string_view name, const MethodOptions& options);

@@ -126,6 +126,13 @@ void bind_method(py::module_& module) {
         return needs_lr(name, options);
       },
       py::arg("name"), py::arg("stepsize"));
+  module.def(
+      "short_steps",
+      [](const std::string& name) {
+        const auto names = method_use(name).short_steps;
+        return std::vector<std::string>(names.begin(), names.end());
+      },
+      py::arg("name"));
   module.def("method_names", [] {
     const auto names = method_names();
     return std::vector<std::string>(names.begin(), names.end());

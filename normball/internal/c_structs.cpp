@@ -112,7 +112,7 @@ Method to_method(std::string_view name, const normball_options& in) {
   };
   MethodOptions options{
       .rho = given(in.rho), .beta = given(in.beta), .l0 = given(in.l0), .l1 = given(in.l1)};
-  if (name == "adaptive_sd" && (options.l0 || options.l1)) {
+  if ((options.l0 || options.l1) && method_use(name).l0) {  // 0 is a value of the other
     options.l0 = in.l0;
     options.l1 = in.l1;
   }

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 import torch
 
-from . import _gate, _options, _shards
+from . import _core, _gate, _options, _shards
 from ._fallback import compute_dtype
 
 
@@ -21,7 +21,8 @@ class _Wrapped:
 def upgrade(groups: Sequence[Dict[str, Any]], first_lrs: Sequence[float] = ()) -> None:
     """Options as they are now in groups from before: every method had a short_step, and s3cg's 'plain' was 'norm'."""
     for group in groups:
-        if group.get("short_step") == "plain" and group.get("method") not in ("clipped_scion", "unconstrained_clipped_scion"):
+        method = group.get("method")
+        if group.get("short_step") == "plain" and method in _core.method_names() and "plain" not in _core.short_steps(method):
             group["short_step"] = None
         group.setdefault("stepsize", None)  # since 0.5
         group.setdefault("stepsize_memory", [])

@@ -191,13 +191,14 @@ TEST(MakeMethod, ComposesWhatTheNamedFunctionsDo) {
 }
 
 // What is refused as unused is what, changed, changes nothing.
+std::string described(std::string_view name, const MethodOptions& options) {
+  const Method method = make_method(name, options);
+  return to_string(method.rule) + to_string(method.alpha) + to_string(method.lr) +
+         std::to_string(method.radius.value_or(0));
+}
+
 TEST(RequireAllUsed, RefusesWhatHasNoEffect) {
   const MethodOptions needed{.lr = 0.1, .rho = 3, .beta = 2, .l0 = 1, .l1 = 1};
-  const auto described = [](std::string_view name, const MethodOptions& options) {
-    const Method method = make_method(name, options);
-    return to_string(method.rule) + to_string(method.alpha) + to_string(method.lr) +
-           std::to_string(method.radius.value_or(0));
-  };
   const std::vector<std::function<void(MethodOptions&)>> changes = {
       [](MethodOptions& o) { o.alpha = 0.5; },
       [](MethodOptions& o) { o.rho = 5; },
@@ -244,6 +245,39 @@ TEST(RequireAllUsed, RefusesWhatHasNoEffect) {
                  {"[test]", "'s3cg'", "'norm' or 'diameter'", "'plain'"});
   expect_invalid([&] { with_form("ggnc", ShortStepForm::Plain); },
                  {"'ggnc' does not take short_step"});
+}
+
+// What the options change is what the method is said to read.
+TEST(MethodUse, IsWhatMakesADifference) {
+  const MethodOptions all{.lr = 0.1, .alpha = 0.5, .rho = 3, .beta = 2, .l0 = 1, .l1 = 1};
+  const auto differs = [&](std::string_view name, auto member, auto value) {
+    MethodOptions changed = all;
+    changed.*member = value;
+    return described(name, all) != described(name, changed);
+  };
+  for (const auto name : method_names()) {
+    SCOPED_TRACE(name);
+    const MethodUse use = method_use(name);
+    EXPECT_EQ(use.lr, differs(name, &MethodOptions::lr, Schedule(0.2)));
+    EXPECT_EQ(use.alpha, differs(name, &MethodOptions::alpha, Schedule(0.25)));
+    EXPECT_EQ(use.rho, differs(name, &MethodOptions::rho, 5.0));
+    EXPECT_EQ(use.beta, differs(name, &MethodOptions::beta, 5.0));
+    EXPECT_EQ(use.l0, differs(name, &MethodOptions::l0, 5.0));
+    EXPECT_EQ(use.l1, differs(name, &MethodOptions::l1, 5.0));
+    EXPECT_EQ(use.short_steps.size() > 1,
+              differs(name, &MethodOptions::short_step, ShortStepForm::ByDiameter));
+    const Method method = make_method(name, all);
+    EXPECT_EQ(use.layer_norms, !method.norm);
+    EXPECT_EQ(use.layer_radii, !method.radius);
+    Method solved = method;
+    try {
+      use_solver("test", parse_polar_solver("muon"), solved);
+    } catch (const std::invalid_argument&) {  // another norm
+    }
+    EXPECT_EQ(use.own_spectral_norm, solved.norm != method.norm);
+    EXPECT_EQ(needs_lr(name, {}), use.lr);
+  }
+  expect_invalid([] { method_use("scoin"); }, {"unknown method 'scoin'", "scion"});
 }
 
 TEST(UseSolver, IsForSpectralNorms) {

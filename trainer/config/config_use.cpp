@@ -9,16 +9,35 @@ namespace normball::trainer::config {
 namespace {
 
 constexpr std::string_view all_but = "all but ";
-constexpr std::string_view layer_methods =
-    "sd, adaptive_sd, ucg, ggnc, cg, s3cg, scion, unconstrained_scion, clipped_scion, "
-    "unconstrained_clipped_scion";
+
+// The core's methods of which this is true, as a list.
+template <class Predicate>
+std::string methods_that(const Predicate& holds) {
+  std::string list;
+  for (const auto name : method_names()) {
+    if (holds(method_use(name))) list.append(list.empty() ? "" : ", ").append(name);
+  }
+  return list;
+}
+std::string readers(bool MethodUse::*option) {
+  return methods_that([=](const MethodUse& use) { return use.*option; });
+}
+// The other optimizers have an lr, too.
+std::string readers_of_lr() {
+  return std::string(all_but) + methods_that([](const MethodUse& use) { return !use.lr; });
+}
 
 // Both start on spheres and neither has norms of its own to take them from.
 bool starts_on_layer_norms(const Config& config) {
   return config.model.init == "sphere" && !is_core_method(config.optimizer.method);
 }
 bool steps_in_layer_norms(const Config& config) {
-  return list_has(layer_methods, config.optimizer.method);
+  const auto& method = config.optimizer.method;
+  return is_core_method(method) && method_use(method).layer_norms;
+}
+bool sets_radii(const Config& config) {
+  const auto& method = config.optimizer.method;
+  return is_core_method(method) && !method_use(method).layer_radii;
 }
 bool has_input(const Config& config) { return !config.model.hidden.empty(); }
 bool has_hidden(const Config& config) {
@@ -33,7 +52,7 @@ bool takes_solver(const std::string& norm, bool auto_is_spectral) {
 
 bool uses_solver(const Config& config) {
   const auto& method = config.optimizer.method;
-  if (method == "clipped_spectral") return true;
+  if (is_core_method(method) && method_use(method).own_spectral_norm) return true;
   if (method != "muon" && !steps_in_layer_norms(config)) return false;
   for (const Key& key : config_keys()) {
     const auto* place = std::get_if<At<std::string>>(&key.place);
@@ -53,10 +72,10 @@ const Condition by_layer_norms_or_muon = {
     [](const Config& c) { return by_layer_norms.holds(c) || c.optimizer.method == "muon"; },
     "optimizer.method steps in these norms"};
 const Condition by_layer_radii = {
-    [](const Config& c) { return by_layer_norms.holds(c) && c.optimizer.method != "s3cg"; },
+    [](const Config& c) { return by_layer_norms.holds(c) && !sets_radii(c); },
     "optimizer.method takes these radii"};
 const Condition by_layer_radii_or_muon = {
-    [](const Config& c) { return by_layer_norms_or_muon.holds(c) && c.optimizer.method != "s3cg"; },
+    [](const Config& c) { return by_layer_norms_or_muon.holds(c) && !sets_radii(c); },
     "optimizer.method takes these radii"};
 const Condition with_input = {has_input, "model.hidden has a layer"};
 const Condition with_hidden = {has_hidden, "model.hidden has two layers or more (mlp)"};
@@ -95,27 +114,24 @@ const std::vector<Row>& table() {
       {"augment.magnitude, augment.deviation, augment.probability",
        {.data = "folder", .conditions = {with_operations}}},
       {"train.label_smoothing", {.models = "cnn, mlp, vit"}},
-      {"optimizer.lr, schedule.kind, schedule.warmup", {.methods = "all but adaptive_sd, cg"}},
+      {"optimizer.lr, schedule.kind, schedule.warmup", {.methods = readers_of_lr()}},
       {"schedule.decay",
-       {.methods = "all but adaptive_sd, cg",
+       {.methods = readers_of_lr(),
         .conditions = {{[](const Config& c) { return c.schedule.kind == "warmdown"; },
                         "schedule.kind is warmdown"}}}},
       {"schedule.end",
-       {.methods = "all but adaptive_sd, cg",
+       {.methods = readers_of_lr(),
         .conditions = {{[](const Config& c) { return c.schedule.kind == "cosine"; },
                         "schedule.kind is cosine"}}}},
-      {"optimizer.alpha",
-       {.methods = "ggnc, s3cg, clipped_sign, clipped_spectral, lars, clipped_lars, scion, "
-                   "unconstrained_scion, clipped_scion, unconstrained_clipped_scion"}},
-      {"optimizer.rho",
-       {.methods = "clipped_gd, ggnc, s3cg, clipped_sign, clipped_spectral, clipped_lars, "
-                   "clipped_scion, unconstrained_clipped_scion"}},
-      {"optimizer.short_step", {.methods = "s3cg, clipped_scion"}},
+      {"optimizer.alpha", {.methods = readers(&MethodUse::alpha)}},
+      {"optimizer.rho", {.methods = readers(&MethodUse::rho)}},
+      {"optimizer.short_step",
+       {.methods = methods_that([](const MethodUse& use) { return use.short_steps.size() > 1; })}},
       {"optimizer.solver",
        {.conditions = {{uses_solver,
                         "optimizer.method steps in a spectral norm that names no solver"}}}},
-      {"optimizer.beta", {.methods = "s3cg"}},
-      {"optimizer.l0, optimizer.l1", {.methods = "adaptive_sd"}},
+      {"optimizer.beta", {.methods = readers(&MethodUse::beta)}},
+      {"optimizer.l0, optimizer.l1", {.methods = readers(&MethodUse::l0)}},
       {"optimizer.betas, optimizer.eps", {.methods = "muon, adam, adamw"}},
       {"optimizer.weight_decay, optimizer.grad_clip", {.methods = "muon, adam, adamw, sgd"}},
       {"optimizer.momentum", {.methods = "muon, sgd"}},
@@ -137,9 +153,7 @@ const std::vector<Row>& table() {
         .conditions = {{steps_in_layer_norms, "optimizer.method steps in these norms"}}}},
       {"norm.vector_radius",
        {.models = "cnn, mlp, vit",
-        .conditions = {{[](const Config& c) {
-                          return steps_in_layer_norms(c) && c.optimizer.method != "s3cg";
-                        },
+        .conditions = {{[](const Config& c) { return steps_in_layer_norms(c) && !sets_radii(c); },
                         "optimizer.method takes these radii"}}}},
       {"norm.route", {.conditions = {by_layer_norms_or_muon}}},
       {"eval.tta", {.models = "cnn"}},

@@ -20,7 +20,8 @@ struct Condition {
 
 struct Use {
   // Lists as people read them: "cnn, mlp" or "all but cg"; empty: all.
-  std::string_view models = {}, data = {}, methods = {};
+  std::string_view models = {}, data = {};
+  std::string methods = {};
   std::vector<Condition> conditions = {};
 
   // "gpt; text; where data.validation is empty"; empty if always.
