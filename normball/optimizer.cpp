@@ -1,7 +1,6 @@
 #include "normball/optimizer.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "normball/base/error.h"
 #include "normball/internal/step/passes.h"
@@ -22,11 +21,7 @@ void Optimizer<T>::run(Lines lines, double given_eta) {
       layer.find_direction(d, share);  // v_l ← −r_l lmo_l(d_l),  or  W_l − r_l lmo_l(d_l)
     });
     report_.pairing = passes().combine(method_, report_.layers);  // s ← Σ_l ⟨d_l, v_l⟩
-    report_.wolfe_gap = method_.constrained ? report_.pairing : 0;
-    report_.direction_norm = passes().measure_direction(method_);
-    report_.distance = passes().distance(), report_.slope = passes().slope();
-    if (!std::isfinite(report_.pairing + report_.direction_norm + report_.distance))
-      return refuse();
+    if (!passes().measure(method_, report_)) return refuse();
   }
   if (lines == Lines::UpToPairing) return;
   const bool given = lines == Lines::FromEta;

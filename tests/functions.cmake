@@ -2,9 +2,10 @@
 # What is tested is optimized as installed; the tests themselves only have to compile fast.
 set(test_options $<$<CONFIG:Release>:-O1>)
 
-# One executable for each header it tests.
-function(normball_add_test name)
-  add_executable(${name} ${name}.cpp)
+# One executable for each header it tests. `path` is the source without .cpp; its last part is the test's name.
+function(normball_add_test path)
+  get_filename_component(name ${path} NAME)
+  add_executable(${name} ${path}.cpp)
   target_link_libraries(${name} PRIVATE normball::core normball_warnings GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_options(${name} PRIVATE ${test_options})
@@ -17,8 +18,9 @@ function(normball_add_test name)
 endfunction()
 
 # The same with testing.h precompiled, once for all: by kernels_test.
-function(normball_test name)
-  normball_add_test(${name})
+function(normball_test path)
+  normball_add_test(${path})
+  get_filename_component(name ${path} NAME)
   target_precompile_headers(${name} REUSE_FROM kernels_test)
 endfunction()
 

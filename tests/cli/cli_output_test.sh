@@ -19,7 +19,7 @@ for part in train val; do  # a PNG of one pixel each
 done
 mkdir run
 printf '{"step": 1, "loss": 2.0, "seconds": 1}\n{"step": 2, "loss": 1.5, "seconds": 2}\n' >run/metrics.jsonl
-"$normball" config --show fashion-mnist-mlp-adam >run/config.toml || problem "no configuration"
+"$normball" config --show fashion-mnist-unconstrained-scion >run/config.toml || problem "no configuration"
 cat >tiny.toml <<'END'
 extends = "tiny_gpt"
 [run]

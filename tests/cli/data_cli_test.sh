@@ -158,7 +158,7 @@ expect 0 "as photos.toml has them" show photos --augmented erased.png --config p
 cmp -s plain.png erased.png && problem "augment.erase changed nothing"
 png_height() { od -An -tu1 -j20 -N4 "$1" | awk '{ print (($1 * 256 + $2) * 256 + $3) * 256 + $4 }'; }
 [ $(($(png_height mixed.png) - $(png_height plain.png))) = 30 ] || problem "no row of mixed images: $(png_height plain.png) $(png_height mixed.png)"
-expect 2 "data.kind=folder" show photos --augmented sheet.png --config fashion-mnist-adam
+expect 2 "data.kind=folder" show photos --augmented sheet.png --config fashion-mnist-unconstrained-scion
 expect 2 "data.path" show photos --augmented sheet.png --config photos.toml --set data.path=other
 expect 2 "--config" show photos --config photos.toml
 expect 2 "--config" show photos --augmented sheet.png --set data.size=8

@@ -52,7 +52,7 @@ expect 2 "normball: --json excludes --rate" doctor --json --rate
 expect 0 "--set" config --help
 
 # What --show prints is a configuration that shows as itself.
-"$normball" config --show shakespeare-cpu-adamw >"$work/resolved.toml"
+"$normball" config --show shakespeare-cpu-unconstrained-scion >"$work/resolved.toml"
 "$normball" config --show "$work/resolved.toml" | cmp - "$work/resolved.toml"
 # An installed program finds its presets beside it, whatever the directory.
 mkdir -p "$work/prefix/bin" "$work/prefix/share/normball"

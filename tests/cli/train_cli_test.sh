@@ -230,7 +230,7 @@ expect_error "'$normball' train gpt.toml --name new --set data.validation=other.
              "validation data has 3000 tokens" "data.validation"
 expect_error "'$normball' train gpt.toml --name new --set optimizer.eps=1e-3" "optimizer.eps has no effect"
 expect_error "'$normball' train cnn.toml --name new --set data.kind=cifar10" "data_batch_1.bin" "data.path" "docs/data.md"
-expect_error "'$normball' train shakespeare-cpu-adamw --name new" "data/tinyshakespeare.txt" "data.path" "docs/data.md"
+expect_error "'$normball' train shakespeare-cpu-unconstrained-scion --name new" "data/tinyshakespeare.txt" "data.path" "docs/data.md"
 expect_error "'$normball' train --resume" "config"
 expect_error "'$normball' train gpt.toml --name new --set run.seed=1 run.steps=2" "run.steps=2"
 ls -R runs | cmp - before || fail "a mistake changed something"

@@ -5,8 +5,8 @@
 #include <span>
 #include <sstream>
 
-#include "adversary.h"
-#include "spectra.h"
+#include "internal/polar/adversary.h"
+#include "internal/polar/spectra.h"
 #include "testing.h"
 
 namespace normball::testing {

@@ -248,6 +248,15 @@ double Passes<T>::measure_direction(const Method& method) {
 }
 
 template <class T>
+bool Passes<T>::measure(const Method& method, StepReport& report) {
+  report.wolfe_gap = method.constrained ? report.pairing : 0;
+  report.direction_norm = measure_direction(method);
+  report.distance = distance_;  // ‖x − x_0‖, where the rule needs it, else 0
+  report.slope = slope();
+  return std::isfinite(report.pairing + report.direction_norm + report.distance);
+}
+
+template <class T>
 void Passes<T>::finish() {
   settled_ = true;
   for (auto& layer : layers_) {

@@ -49,15 +49,13 @@ class Passes {
   void find_directions(Find body);
 
   void write_directions(std::span<const MatrixView<T>> out);
-  double distance() const { return distance_; }  // ‖x − x_0‖, where the rule needs it, else 0
-  double slope() const;                          // of the layers' pairings: see StepInput
   // Memory for x_0, where the rule needs it and it is not the caller's.
   void make_starts(const Method& method);
 
   // Adds up the parts, then the layers: s, or NaN where something is not finite.
   double combine(const Method& method, std::span<LayerReport> reports);
-  // ‖v‖, where the rule needs it, else 0.
-  double measure_direction(const Method& method);
+  // What else the rule looks at, beside s; false where something is not finite.
+  bool measure(const Method& method, StepReport& report);
 
   template <class Body>
   void for_each(const Body& body) {
@@ -85,6 +83,9 @@ class Passes {
   void bind(std::string_view where, std::span<const Parameter<T>> parameters, const Method& method,
             const StepStart& start);
   void measure_distance();
+  double slope() const;  // of the layers' pairings: see StepInput
+  // ‖v‖, where the rule needs it, else 0.
+  double measure_direction(const Method& method);
 
   // The order in which directions are found.
   enum class Stage { Stored, Overwriting, Elementwise };

@@ -378,7 +378,7 @@ TEST(Config, WhatHasNoEffectIsNeitherKeptNorWritten) {
 
 TEST(Config, ATrainedModelKeepsItsConfiguration) {
   ScratchDirectory scratch;
-  auto config = load_config("shakespeare-cpu-adamw");
+  auto config = load_config("shakespeare-cpu-unconstrained-scion");
   testing::write(scratch / "config.toml", to_toml(config));
   const auto stored = [&](const std::vector<std::string>& settings, const char* command) {
     return stored_config(scratch.path(), settings, command);
