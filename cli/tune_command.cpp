@@ -81,10 +81,10 @@ config::Config load(const Options& options, bool& without_rho) {
 
 TuningOptions tuning_options(const config::Config& config, bool without_rho) {
   const auto& optimizer = config.optimizer;
-  if (!config::has_effect("optimizer.lr", config)) {
-    throw CLI::ValidationError("tune", "optimizer.method = \"" + optimizer.method +
-                                           "\" takes its stepsizes from a formula of its own: it "
-                                           "has no lr to tune");
+  const auto lr = std::ranges::find(config::config_keys(), "optimizer.lr", &config::Key::full_name);
+  if (const std::string reason = config::why_unused(*lr, config); !reason.empty()) {
+    throw CLI::ValidationError("tune", "there is no lr to tune: " + reason +
+                                           ", whose steps are found without one");
   }
   TuningOptions tuning{.lr = optimizer.lr};
   tuning.tune_rho = config::has_effect("optimizer.rho", config);

@@ -1,12 +1,13 @@
 """Which lr and rho: a search by short runs of a user's own model and loss. What is tried next is normball/tuning.h's."""
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import random
 import sys
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 import torch
 from torch import nn
@@ -161,6 +162,10 @@ def _keywords(optimizer: Any, rho: Optional[float], tune_rho: Optional[bool]) ->
         raise ValueError(f"[{_WHERE}] optimizer must be a function that makes one, since each run needs its own, such as "
                          f"functools.partial(ClippedScion, model, alpha=0.1) or lambda lr: Scion(model, lr=lr, alpha=0.1); got "
                          f"{type(optimizer).__name__}")
+    bound = [*optimizer.args, *optimizer.keywords.values()] if isinstance(optimizer, functools.partial) else []
+    if any(isinstance(each, Iterator) for each in bound):
+        raise ValueError(f"[{_WHERE}] the partial function holds an iterator such as model.parameters(), which is used up by the "
+                         f"first run: give it list(model.parameters()) or the module")
     try:
         known = inspect.signature(optimizer).parameters
     except ValueError:
