@@ -29,9 +29,10 @@ namespace fs = std::filesystem;
 namespace sweep = trainer::sweep;
 
 constexpr std::int64_t least_steps = 20;  // of a trial: fewer say nothing
+constexpr std::int64_t default_runs = 4;  // whole runs that a search may cost
 
 struct Options {
-  std::string base, into, metric, budget = "4x";
+  std::string base, into, metric, budget;
   std::vector<std::string> settings;
   std::vector<std::int64_t> seeds;
   int jobs = 0, threads = 1;
@@ -105,7 +106,7 @@ std::int64_t steps_of(config::Config config, const fs::path& into) {
   return trainer::train::Trainer(config, {.dry_run = true}).steps();
 }
 
-// "4x", of the steps of a run, or a number of steps.
+// "2.5x", of the steps of a run, or a number of steps.
 std::int64_t parse_budget(const std::string& text, std::int64_t run_steps) {
   const bool runs = text.ends_with('x');
   const auto wrong = [&]() -> CLI::ValidationError {
@@ -148,10 +149,11 @@ Search search_of(const Options& options, const fs::path& into) {
   });
 
   search.run_steps = steps_of(search.config, into);
-  search.budget = parse_budget(options.budget, search.run_steps);
   const int most = most_trials(search.tuning);
-  search.trial_steps = std::min(search.run_steps, search.budget / most);
   const std::int64_t least = std::min(least_steps, search.run_steps);
+  search.budget = options.budget.empty() ? std::max(default_runs * search.run_steps, least * most)
+                                         : parse_budget(options.budget, search.run_steps);
+  search.trial_steps = std::min(search.run_steps, search.budget / most);
   if (search.trial_steps < least) {
     throw CLI::ValidationError(
         "--budget", "allows " + std::to_string(search.budget) + " steps, " +
@@ -297,9 +299,8 @@ void add_tune_command(CLI::App& app) {
   add_settings(*command, options->settings);
   command
       ->add_option("--budget", options->budget,
-                   "All steps of all runs together, at most: a number, or 4x for four times the "
-                   "steps of a whole run")
-      ->capture_default_str();
+                   "All steps of all runs together, at most: a number, or 2.5x for that many whole "
+                   "runs; default: 4x, or more where a run would have fewer than 20 steps");
   command
       ->add_option("--seeds", options->seeds,
                    "The first one searches; the best and its neighbours are run with all of them; "
