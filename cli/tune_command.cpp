@@ -61,6 +61,10 @@ void refuse_own_keys(const std::vector<std::string>& settings) {
   refuse_keys("--set", settings, "the search", keys);
 }
 
+const config::Key& key_of(std::string_view name) {
+  return *std::ranges::find(config::config_keys(), name, &config::Key::full_name);
+}
+
 // A configuration of a method that needs rho may leave it to the search.
 config::Config load(const Options& options, bool& without_rho) {
   try {
@@ -71,25 +75,26 @@ config::Config load(const Options& options, bool& without_rho) {
     config::Config config;
     try {
       config = config::load_config(options.base, settings);
+      without_rho = true;
     } catch (const std::invalid_argument&) {
-      without_rho = false;
+      without_rho = false;  // something else is wrong
     }
-    if (!config.optimizer.rho) throw;  // something else is wrong
-    without_rho = true;
+    if (!without_rho) throw;
     return config;
   }
 }
 
 TuningOptions tuning_options(const config::Config& config, bool without_rho) {
   const auto& optimizer = config.optimizer;
-  const auto lr = std::ranges::find(config::config_keys(), "optimizer.lr", &config::Key::full_name);
-  if (const std::string reason = config::why_unused(*lr, config); !reason.empty()) {
+  if (const auto reason = config::why_unused(key_of("optimizer.lr"), config); !reason.empty()) {
     throw CLI::ValidationError("tune", "there is no lr to tune: " + reason +
                                            ", whose steps are found without one");
   }
   TuningOptions tuning{.lr = optimizer.lr};
-  tuning.tune_rho = config::has_effect("optimizer.rho", config);
-  if (tuning.tune_rho && !without_rho) tuning.rho = optimizer.rho;
+  const std::string rho = config::value_text(key_of("optimizer.rho"), config);
+  const bool automatic = rho.find("auto") != std::string::npos;  // finds itself
+  tuning.tune_rho = config::has_effect("optimizer.rho", config) && !automatic;
+  if (tuning.tune_rho && !without_rho) tuning.rho = parse_number("tune", "optimizer.rho", rho);
   if (config::is_core_method(optimizer.method) && config::core_method(config, 1000).constrained) {
     tuning.highest_lr = 1;  // no step leaves the ball
   }
@@ -206,8 +211,10 @@ std::string length_text(const Search& search) {
 std::string result_toml(const Search& search, const TuningResult& result,
                         const std::vector<std::string>& remarks) {
   auto found = search.config;
-  found.optimizer.lr = result.best.lr;
-  if (result.best.rho) found.optimizer.rho = result.best.rho;
+  config::apply_setting(found, "optimizer.lr=" + number_text(result.best.lr));
+  if (result.best.rho) {
+    config::apply_setting(found, "optimizer.rho=" + number_text(*result.best.rho));
+  }
   std::string text = "# Found by normball tune: " + to_string(result.best) + ", " +
                      search.metric.text() + ".\n";
   for (const auto& remark : remarks) text += "# - " + remark + "\n";
