@@ -42,12 +42,11 @@ struct Options {
 std::string key_of(const std::string& setting) { return setting.substr(0, setting.find('=')); }
 
 void refuse_own_keys(std::string_view where, const std::vector<std::string>& settings) {
-  static const OwnKeys keys = {
-      {"run.seed", "; use seeds, or --seeds"},
-      {"run.dir", "; use --into"},
-      {"run.name", "; use --name for the sweep's"},
-      {"run.resume", "; a sweep always resumes its own runs"},
-      {"run.threads", "; use --threads"}};
+  static const OwnKeys keys = {{"run.seed", "; use seeds, or --seeds"},
+                               {"run.dir", "; use --into"},
+                               {"run.name", "; use --name for the sweep's"},
+                               {"run.resume", "; a sweep always resumes its own runs"},
+                               {"run.threads", "; use --threads"}};
   refuse_keys(where, settings, "the sweep", keys);
 }
 

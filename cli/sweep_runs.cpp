@@ -89,9 +89,8 @@ void refuse_keys(std::string_view where, const std::vector<std::string>& setting
   for (const auto& setting : settings) {
     const auto own = keys.find(setting.substr(0, setting.find('=')));
     if (own == keys.end()) continue;
-    throw CLI::ValidationError(
-        std::string(where),
-        own->first + " is set by " + std::string(owner) + " for each run" + own->second);
+    throw CLI::ValidationError(std::string(where), own->first + " is set by " + std::string(owner) +
+                                                       " for each run" + own->second);
   }
 }
 

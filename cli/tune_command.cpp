@@ -87,8 +87,8 @@ config::Config load(const Options& options, bool& without_rho) {
 TuningOptions tuning_options(const config::Config& config, bool without_rho) {
   const auto& optimizer = config.optimizer;
   if (const auto reason = config::why_unused(key_of("optimizer.lr"), config); !reason.empty()) {
-    throw CLI::ValidationError("tune", "there is no lr to tune: " + reason +
-                                           ", whose steps are found without one");
+    throw CLI::ValidationError(
+        "tune", "there is no lr to tune: " + reason + ", whose steps are found without one");
   }
   TuningOptions tuning{.lr = optimizer.lr};
   const std::string rho = config::value_text(key_of("optimizer.rho"), config);
@@ -115,9 +115,10 @@ std::int64_t steps_of(config::Config config, const fs::path& into) {
 std::int64_t parse_budget(const std::string& text, std::int64_t run_steps) {
   const bool runs = text.ends_with('x');
   const auto wrong = [&]() -> CLI::ValidationError {
-    return {"--budget", "must be a number of steps such as 2000, or of whole runs such as 4x or "
-                        "0.5x, got " +
-                            text};
+    return {"--budget",
+            "must be a number of steps such as 2000, or of whole runs such as 4x or "
+            "0.5x, got " +
+                text};
   };
   double number = 0;
   try {
@@ -146,8 +147,9 @@ Search search_of(const Options& options, const fs::path& into) {
   }
   search.tuning.repeats = static_cast<int>(search.seeds.size());
   const bool averages = search.config.train.average != "none";
-  const std::string metric =
-      !options.metric.empty() ? options.metric : averages ? "val_loss" : "loss tail";
+  const std::string metric = !options.metric.empty() ? options.metric
+                             : averages              ? "val_loss"
+                                                     : "loss tail";
   search.metric = named_by_user([&] {
     sweep::check_metric(metric);
     return sweep::metric_of(metric, {});
@@ -160,11 +162,11 @@ Search search_of(const Options& options, const fs::path& into) {
                                          : parse_budget(options.budget, search.run_steps);
   search.trial_steps = std::min(search.run_steps, search.budget / most);
   if (search.trial_steps < least) {
-    throw CLI::ValidationError(
-        "--budget", "allows " + std::to_string(search.budget) + " steps, " +
-                        std::to_string(search.trial_steps) + " for each of up to " +
-                        std::to_string(most) + " runs, which say nothing: give " +
-                        std::to_string(least * most) + " or more, or fewer --seeds");
+    throw CLI::ValidationError("--budget",
+                               "allows " + std::to_string(search.budget) + " steps, " +
+                                   std::to_string(search.trial_steps) + " for each of up to " +
+                                   std::to_string(most) + " runs, which say nothing: give " +
+                                   std::to_string(least * most) + " or more, or fewer --seeds");
   }
   search.settings = options.settings;
   for (const std::string& setting :
@@ -192,8 +194,7 @@ std::string spent_text(const Search& search, const std::vector<sweep::Result>& r
   std::int64_t steps = 0;
   for (const auto& result : results) steps += result.steps;
   return "spent: " + counted(ssize(results), "run") + " of at most " +
-         std::to_string(search.trial_steps) + " steps, " + std::to_string(steps) +
-         " steps in all" +
+         std::to_string(search.trial_steps) + " steps, " + std::to_string(steps) + " steps in all" +
          printed(", %.3g times a run of %lld; allowed were %lld",
                  static_cast<double>(steps) / static_cast<double>(search.run_steps),
                  static_cast<long long>(search.run_steps), static_cast<long long>(search.budget));
@@ -201,10 +202,12 @@ std::string spent_text(const Search& search, const std::vector<sweep::Result>& r
 
 std::string length_text(const Search& search) {
   if (search.trial_steps == search.run_steps) return "";
-  const bool decays = search.config.schedule.kind != "constant" || search.config.schedule.warmup > 0;
+  const bool decays =
+      search.config.schedule.kind != "constant" || search.config.schedule.warmup > 0;
   return "this is the best for runs of " + std::to_string(search.trial_steps) + " steps" +
-         (decays ? ", each with the whole schedule" : "") + "; nothing was computed about those of " +
-         std::to_string(search.run_steps) + ", whose best may be another";
+         (decays ? ", each with the whole schedule" : "") +
+         "; nothing was computed about those of " + std::to_string(search.run_steps) +
+         ", whose best may be another";
 }
 
 // What can be trained, or extended: the whole configuration with the values found.
@@ -215,8 +218,8 @@ std::string result_toml(const Search& search, const TuningResult& result,
   if (result.best.rho) {
     config::apply_setting(found, "optimizer.rho=" + number_text(*result.best.rho));
   }
-  std::string text = "# Found by normball tune: " + to_string(result.best) + ", " +
-                     search.metric.text() + ".\n";
+  std::string text =
+      "# Found by normball tune: " + to_string(result.best) + ", " + search.metric.text() + ".\n";
   for (const auto& remark : remarks) text += "# - " + remark + "\n";
   return text + config::to_toml(found);
 }
@@ -246,23 +249,23 @@ void report(const Search& search, const TuningResult& result, const Trials& tria
   write(into / "result.toml", result_toml(search, result, remarks));
   for (const auto& remark : remarks) std::cout << "- " << remark << '\n';
   std::cout << '\n'
-            << settings_text(result.best) << "\n\nThe same as a configuration: "
-            << (into / "result.toml").string() << files << '\n';
+            << settings_text(result.best)
+            << "\n\nThe same as a configuration: " << (into / "result.toml").string() << files
+            << '\n';
 }
 
 void tune_configuration(const Options& options) {
   const std::string name = fs::path(options.base).stem().string() + "-tune";
   const fs::path into = options.into.empty() ? fs::path("runs") / name : fs::path(options.into);
   if (fs::exists(into / "config.toml")) {
-    throw std::runtime_error(error_message(
-        "tune", into.string(), " is the directory of a run; name another with --into"));
+    throw std::runtime_error(error_message("tune", into.string(),
+                                           " is the directory of a run; name another with --into"));
   }
   const Search search = search_of(options, into);
   const int most = most_trials(search.tuning);
-  const int jobs =
-      options.jobs > 0 ? options.jobs : std::max(1, usable_cpus() / options.threads);
-  std::cout << options.base << ": lr" << (search.tuning.tune_rho ? " and rho" : "") << " by at most "
-            << counted(most, "run") << " of " << search.trial_steps << " steps, "
+  const int jobs = options.jobs > 0 ? options.jobs : std::max(1, usable_cpus() / options.threads);
+  std::cout << options.base << ": lr" << (search.tuning.tune_rho ? " and rho" : "")
+            << " by at most " << counted(most, "run") << " of " << search.trial_steps << " steps, "
             << printed("%.3g", static_cast<double>(most * search.trial_steps) /
                                    static_cast<double>(search.run_steps))
             << " times a run of " << search.run_steps << ", judged by " << search.metric.text()
@@ -286,9 +289,10 @@ void tune_configuration(const Options& options) {
   trainer::files::make_directories(trainer::files::FileSystem::real(), into);
   const SweepLock lock(into);
   Trials trials(settings);
-  const auto result = tune(search.tuning, [&](TuningStage stage, std::span<const TuningTrial> next) {
-    return trials.run(stage, next);
-  });
+  const auto result =
+      tune(search.tuning, [&](TuningStage stage, std::span<const TuningTrial> next) {
+        return trials.run(stage, next);
+      });
   report(search, result, trials, into);
 }
 
@@ -299,15 +303,16 @@ void add_tune_command(CLI::App& app) {
   auto* command = app.add_subcommand(
       "tune", "Which lr and rho: a short search by short runs, with its curve and its cost");
   command
-      ->add_option("config", options->base,
-                   "A preset (`normball config --list`) or a TOML file; the search begins at its lr "
-                   "and rho")
+      ->add_option(
+          "config", options->base,
+          "A preset (`normball config --list`) or a TOML file; the search begins at its lr "
+          "and rho")
       ->required();
   add_settings(*command, options->settings);
-  command
-      ->add_option("--budget", options->budget,
-                   "All steps of all runs together, at most: a number, or 2.5x for that many whole "
-                   "runs; default: 4x, or more where a run would have fewer than 20 steps");
+  command->add_option(
+      "--budget", options->budget,
+      "All steps of all runs together, at most: a number, or 2.5x for that many whole "
+      "runs; default: 4x, or more where a run would have fewer than 20 steps");
   command
       ->add_option("--seeds", options->seeds,
                    "The first one searches; the best and its neighbours are run with all of them; "
@@ -326,8 +331,9 @@ void add_tune_command(CLI::App& app) {
   command->add_option("--threads", options->threads, "Threads of each run")
       ->check(integer_in(1, 4096))
       ->capture_default_str();
-  command->add_flag("--dry-run", options->dry_run,
-                    "Read the data, build the model, say what the search would cost; start nothing");
+  command->add_flag(
+      "--dry-run", options->dry_run,
+      "Read the data, build the model, say what the search would cost; start nothing");
   command->callback([options] { tune_configuration(*options); });
 }
 

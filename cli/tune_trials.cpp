@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 namespace report = trainer::report;
 namespace sweep = trainer::sweep;
 
-// The finite values of a curve; empty where there is none yet. What is not finite ends a run, or was
-// to be skipped.
+// The finite values of a curve; empty where there is none yet. What is not finite ends a run, or
+// was to be skipped.
 std::vector<double> curve_of(const fs::path& run, const std::string& name) {
   if (!fs::exists(run / "metrics.jsonl")) return {};
   const auto curves = report::read_run(run, report::EarlierEnds::LeaveOut).curves;
@@ -35,8 +35,9 @@ std::vector<double> curve_of(const fs::path& run, const std::string& name) {
 
 sweep::Axis axis_of(const std::string& name, double value) {
   const std::string text = number_text(value);
-  return {.name = name,
-          .values = {{.label = text, .settings = {"optimizer." + name + "=" + text}, .number = value}}};
+  return {
+      .name = name,
+      .values = {{.label = text, .settings = {"optimizer." + name + "=" + text}, .number = value}}};
 }
 
 }  // namespace
@@ -161,10 +162,9 @@ std::vector<TuningOutcome> Trials::run(TuningStage stage, std::span<const Tuning
     runs.push_back(run_of(trial));
     const auto& run = runs.back();
     const auto known = results_.find(run.cell.name);
-    const bool there = known != results_.end() &&
-                       known->second.status != sweep::Status::Failed &&
-                       still_holds(run.plan, run.cell, known->second, settings_.into,
-                                   settings_.threads);
+    const bool there =
+        known != results_.end() && known->second.status != sweep::Status::Failed &&
+        still_holds(run.plan, run.cell, known->second, settings_.into, settings_.threads);
     if (!there) missing.push_back(run);
   }
   announce(stage, trials, missing.size());

@@ -175,11 +175,13 @@ class Search {
     }
     const double rho = *tried_[best_].point.rho;
     if (rho < s.front()) {
-      rho_remark_ = "clipping was of no use: the best rho is below every s that was seen, so that "
-                    "all steps have the length lr, as without clipping";
+      rho_remark_ =
+          "clipping was of no use: the best rho is below every s that was seen, so that "
+          "all steps have the length lr, as without clipping";
     } else if (rho > s.back()) {
-      rho_remark_ = "the best rho is above every s that was seen: no step was clipped, and only "
-                    "lr / rho counts";
+      rho_remark_ =
+          "the best rho is above every s that was seen: no step was clipped, and only "
+          "lr / rho counts";
     }
   }
 
@@ -237,9 +239,9 @@ class Search {
     const size_t before = best_;
     if (const auto best = best_of(compared)) best_ = *best;
     if (!std::isfinite(tried_[before].mean())) {
-      repeat_remark_ = to_string(tried_[before].point) + " was the best once, and diverged " +
-                       (best_ == before ? "when it was repeated: choose a smaller lr"
-                                        : "when it was repeated");
+      repeat_remark_ =
+          to_string(tried_[before].point) + " was the best once, and diverged " +
+          (best_ == before ? "when it was repeated: choose a smaller lr" : "when it was repeated");
     }
     return compared;
   }
@@ -296,8 +298,9 @@ class Search {
       int better = 0;
       for (size_t k = 0; k < scores.size(); ++k) better += scores[k] <= best[k] ? 1 : 0;
       if (better == 0) continue;
-      alike += (alike.empty() ? "" : "; ") + to_string(tried_[i].point) + " was as good or better in " +
-               std::to_string(better) + " of " + std::to_string(options_.repeats) + " runs";
+      alike += (alike.empty() ? "" : "; ") + to_string(tried_[i].point) +
+               " was as good or better in " + std::to_string(better) + " of " +
+               std::to_string(options_.repeats) + " runs";
     }
     return alike.empty() ? "" : "within noise: " + alike;
   }
@@ -332,7 +335,8 @@ void validate(const TuningOptions& options) {
     throw_invalid("tune", "lr may lie between ", options.lowest_lr, " and ", options.highest_lr,
                   ", which leaves no range");
   }
-  if (options.repeats < 1) throw_invalid("tune", "repeats must be at least 1, got ", options.repeats);
+  if (options.repeats < 1)
+    throw_invalid("tune", "repeats must be at least 1, got ", options.repeats);
 }
 
 TuningResult tune(const TuningOptions& options, const RunTrials& run) {

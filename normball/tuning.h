@@ -28,10 +28,10 @@ struct TuningPoint {
 std::string to_string(const TuningPoint& point);  // "lr 0.1, rho 3"
 
 struct TuningOptions {
-  double lr = 0.01;                 // where the search begins
-  std::optional<double> rho = {};   // the same; none: with every step clipped, which needs no rho
-  bool tune_rho = false;            // false: no point has a rho
-  double lowest_lr = 0;             // that is allowed
+  double lr = 0.01;                // where the search begins
+  std::optional<double> rho = {};  // the same; none: with every step clipped, which needs no rho
+  bool tune_rho = false;           // false: no point has a rho
+  double lowest_lr = 0;            // that is allowed
   double highest_lr = std::numeric_limits<double>::infinity();
   int repeats = 1;  // how often the best and its neighbours are run
 };

@@ -27,7 +27,8 @@ Axes::Axes(const Figure& figure) : log_x_(figure.log_x), linear_y_(figure.linear
   }
   if (largest < smallest) return;
   if (linear_y_) {
-    const double length = largest > smallest ? largest - smallest : std::max(1.0, std::abs(largest));
+    const double length =
+        largest > smallest ? largest - smallest : std::max(1.0, std::abs(largest));
     const double distance = tick_distance(length, 4);
     bottom_ = distance * std::floor(smallest / distance);
     top_ = std::max(bottom_ + distance, distance * std::ceil(largest / distance));

@@ -21,7 +21,8 @@ class Axes {
   double across(double x) const;
   double down(double y) const;
   double right() const { return right_; }
-  // Where numbers stand on the y axis, about so many, from the top: powers of ten unless linear_y().
+  // Where numbers stand on the y axis, about so many, from the top: powers of ten unless
+  // linear_y().
   std::vector<double> y_ticks(int wanted) const;
   bool linear_y() const { return linear_y_; }
   // Where numbers stand on the x axis, about so many.
@@ -30,7 +31,7 @@ class Axes {
  private:
   bool log_x_, linear_y_;
   double left_ = 0, right_ = 1;
-  int low_ = 0, high_ = 1;  // decades of y
+  int low_ = 0, high_ = 1;       // decades of y
   double bottom_ = 0, top_ = 1;  // where it is linear
 };
 

@@ -9,8 +9,9 @@ namespace normball::plot {
 
 struct Curve {
   std::string name;
-  std::vector<double> values;  // what is not finite, or not positive on a logarithmic axis, is left out
-  int terminal_color = 39;     // an SGR foreground code
+  std::vector<double>
+      values;  // what is not finite, or not positive on a logarithmic axis, is left out
+  int terminal_color = 39;  // an SGR foreground code
   std::string svg_color = "black";
   int dash = 0;                // length of dashes and gaps; 0 is a solid line
   std::vector<double> x = {};  // where each value stands; empty: at 0, 1, 2, ...

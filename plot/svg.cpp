@@ -43,8 +43,8 @@ std::string to_svg(const Figure& figure) {
       out << tick_text(tick);
     } else {
       const auto decade = static_cast<int>(std::lround(std::log10(tick)));
-      out << "10<tspan dy=\"-5\" font-size=\"10\">" << (decade < 0 ? "−" : "")
-          << std::abs(decade) << "</tspan>";
+      out << "10<tspan dy=\"-5\" font-size=\"10\">" << (decade < 0 ? "−" : "") << std::abs(decade)
+          << "</tspan>";
     }
     out << "</text>\n";
   }

@@ -153,8 +153,8 @@ std::string to_terminal(const Figure& figure, int columns, int rows, bool color)
       "  " + figure.y_label + "\n  " + legend(figure, static_cast<size_t>(columns), color) + "\n";
   auto next = ticks.begin();
   for (int r = 0; r < rows; ++r) {
-    const bool tick = next != ticks.end() &&
-                      r == std::lround(axes.down(*next) * (canvas.height() - 1)) / 4;
+    const bool tick =
+        next != ticks.end() && r == std::lround(axes.down(*next) * (canvas.height() - 1)) / 4;
     text += tick ? y_label(axes, *next++) + " ┤" : "       │";
     text += canvas.row(r, color) + "\n";
   }

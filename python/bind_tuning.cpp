@@ -13,7 +13,8 @@ namespace {
 namespace py = pybind11;
 
 using Point = std::tuple<double, std::optional<double>>;
-using Tried = std::tuple<double, std::optional<double>, std::string, std::vector<double>, std::string>;
+using Tried =
+    std::tuple<double, std::optional<double>, std::string, std::vector<double>, std::string>;
 using Outcome = std::tuple<double, double, std::vector<double>>;  // score, first, s
 using Found = std::tuple<Point, double, std::vector<Tried>, std::vector<std::string>>;
 
@@ -36,7 +37,8 @@ Found tune_by(double lr, std::optional<double> rho, bool tune_rho, double lowest
   });
   std::vector<Tried> tried;
   for (const auto& each : result.tried) {
-    tried.emplace_back(each.point.lr, each.point.rho, to_string(each.stage), each.scores, each.note);
+    tried.emplace_back(each.point.lr, each.point.rho, to_string(each.stage), each.scores,
+                       each.note);
   }
   return {{result.best.lr, result.best.rho}, result.score, tried, result.remarks};
 }
