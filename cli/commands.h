@@ -30,5 +30,6 @@ void add_bench_train_command(CLI::App& bench);
 void add_train_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_sample_command(CLI::App& app);
+void add_tune_command(CLI::App& app);
 
 }  // namespace normball::cli

@@ -58,6 +58,7 @@ int run_command(int argc, char** argv) {
   normball::cli::add_train_command(app);
   normball::cli::add_eval_command(app);
   normball::cli::add_sample_command(app);
+  normball::cli::add_tune_command(app);
 #endif
   normball::cli::refuse_empty_texts(app);
   return normball::cli::run_command_line(app, argc, argv);

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -75,10 +76,13 @@ long long available_memory() {
 
 }  // namespace
 
-void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded& ended) {
+void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded& ended,
+                      const JobHopeless& hopeless) {
   const trainer::runtime::StopSignals signals;
   const trainer::runtime::StopWish wish;
   std::map<pid_t, size_t> running;
+  std::set<pid_t> given_up;
+  auto asked = std::chrono::steady_clock::now();
   bool stopping = false;
   const auto limit = static_cast<size_t>(std::max(1, at_once));
   long long largest = 0;  // in bytes
@@ -89,7 +93,18 @@ void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded&
     return running.empty() || largest == 0 || available_memory() == 0 ||
            available_memory() > largest;
   };
+  const auto end_hopeless = [&] {
+    const auto now = std::chrono::steady_clock::now();
+    if (!hopeless || stopping || now - asked < std::chrono::milliseconds(500)) return;
+    asked = now;
+    for (const auto& [child, job] : running) {
+      if (given_up.contains(child) || !hopeless(job)) continue;
+      given_up.insert(child);
+      ::kill(child, SIGTERM);
+    }
+  };
   while (true) {
+    end_hopeless();
     if (!stopping && trainer::runtime::StopWish::requested()) {
       stopping = true;
       for (const auto& [child, job] : running) ::kill(child, SIGTERM);
@@ -111,6 +126,7 @@ void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded&
     if (found == running.end()) continue;
     const size_t job = found->second;
     running.erase(found);
+    given_up.erase(child);
     largest = std::max(largest, 1024LL * used.ru_maxrss);
     if (stopping) continue;  // it has saved what it had; the next start goes on from there
     ++reported;

@@ -21,10 +21,15 @@ struct Job {
 // where its exit code was 0. Returns whether further jobs are to be started.
 using JobEnded = std::function<bool(size_t job, const std::string& failure)>;
 
+// Asked of each running job from time to time: whether it is to end now, by SIGTERM. It then counts
+// as ended, with whatever exit code it has.
+using JobHopeless = std::function<bool(size_t job)>;
+
 // Runs the jobs, at most `at_once` at a time, and fewer where the memory available is less than the
 // largest of those that ended has used. They end with this process (by SIGTERM). A stop signal
 // (SIGINT, SIGTERM, SIGHUP) is passed on; when all have ended, which is not reported, it throws.
-void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded& ended);
+void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded& ended,
+                      const JobHopeless& hopeless = {});
 
 // How many have ended and how long the others will take, on one line of a terminal.
 class RunsProgress {

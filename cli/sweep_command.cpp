@@ -41,20 +41,13 @@ struct Options {
 
 std::string key_of(const std::string& setting) { return setting.substr(0, setting.find('=')); }
 
-// Keys that the sweep sets for each run.
 void refuse_own_keys(std::string_view where, const std::vector<std::string>& settings) {
-  static const std::map<std::string, std::string> options = {
-      {"run.seed", "; use seeds, or --seeds"},
-      {"run.dir", "; use --into"},
-      {"run.name", "; use --name for the sweep's"},
-      {"run.resume", "; a sweep always resumes its own runs"},
-      {"run.threads", "; use --threads"}};
-  for (const auto& setting : settings) {
-    const auto own = options.find(key_of(setting));
-    if (own == options.end()) continue;
-    throw CLI::ValidationError(std::string(where),
-                               own->first + " is set by the sweep for each run" + own->second);
-  }
+  static const OwnKeys keys = {{"run.seed", "; use seeds, or --seeds"},
+                               {"run.dir", "; use --into"},
+                               {"run.name", "; use --name for the sweep's"},
+                               {"run.resume", "; a sweep always resumes its own runs"},
+                               {"run.threads", "; use --threads"}};
+  refuse_keys(where, settings, "the sweep", keys);
 }
 
 // The settings of every run, and the axes, that a key is given by.

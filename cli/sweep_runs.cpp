@@ -84,6 +84,16 @@ SweepLock::~SweepLock() {
   ::close(runs_);
 }
 
+void refuse_keys(std::string_view where, const std::vector<std::string>& settings,
+                 std::string_view owner, const OwnKeys& keys) {
+  for (const auto& setting : settings) {
+    const auto own = keys.find(setting.substr(0, setting.find('=')));
+    if (own == keys.end()) continue;
+    throw CLI::ValidationError(std::string(where), own->first + " is set by " + std::string(owner) +
+                                                       " for each run" + own->second);
+  }
+}
+
 Job job_of(const std::string& base, const Cell& cell, const fs::path& into, int threads) {
   Job job{.name = cell.name,
           .command = {"/proc/self/exe", "train", base, "--name", cell.name, "--resume"},

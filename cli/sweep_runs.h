@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/side_by_side.h"
@@ -24,6 +26,12 @@ class SweepLock {
  private:
   int own_, runs_;
 };
+
+// Keys that a command sets for each run, and what to use instead. Throws CLI::ValidationError where
+// a setting has one.
+using OwnKeys = std::map<std::string, std::string>;
+void refuse_keys(std::string_view where, const std::vector<std::string>& settings,
+                 std::string_view owner, const OwnKeys& keys);
 
 // `normball train` for the cell, into a directory of its name in `into`.
 Job job_of(const std::string& base, const trainer::sweep::Cell& cell,

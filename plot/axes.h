@@ -21,20 +21,22 @@ class Axes {
   double across(double x) const;
   double down(double y) const;
   double right() const { return right_; }
-  // Decades of y.
-  int low() const { return low_; }
-  int high() const { return high_; }
+  // Where numbers stand on the y axis, about so many, from the top: powers of ten unless
+  // linear_y().
+  std::vector<double> y_ticks(int wanted) const;
+  bool linear_y() const { return linear_y_; }
   // Where numbers stand on the x axis, about so many.
   std::vector<double> x_ticks(int wanted) const;
 
  private:
-  bool log_x_;
+  bool log_x_, linear_y_;
   double left_ = 0, right_ = 1;
-  int low_ = 0, high_ = 1;
+  int low_ = 0, high_ = 1;       // decades of y
+  double bottom_ = 0, top_ = 1;  // where it is linear
 };
 
 // 1, 2 or 5 times a power of ten, so that about `wanted` of them fit into the length.
-int tick_distance(double length, int wanted);
+double tick_distance(double length, int wanted);
 // Without a fraction where it has none.
 std::string tick_text(double value);
 

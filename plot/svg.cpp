@@ -35,13 +35,18 @@ std::string to_svg(const Figure& figure) {
   out.setf(std::ios::fixed);
   out.precision(1);
   open_svg(out, left + width + right, top + height + bottom, left, figure.title, figure.subtitle);
-  const int decades_per_label = tick_distance(axes.high() - axes.low(), 8);
-  for (int decade = axes.high(); decade >= axes.low(); decade -= decades_per_label) {
-    const double y = y_of(std::pow(10, decade));
+  for (const double tick : axes.y_ticks(8)) {
+    const double y = y_of(tick);
     out << "<path d=\"M" << left << ' ' << y << 'h' << width << "\" stroke=\"#e4e4e4\"/>"
-        << "<text x=\"" << left - 10 << "\" y=\"" << y + 4.5 << "\" text-anchor=\"end\">10"
-        << "<tspan dy=\"-5\" font-size=\"10\">" << (decade < 0 ? "−" : "") << std::abs(decade)
-        << "</tspan></text>\n";
+        << "<text x=\"" << left - 10 << "\" y=\"" << y + 4.5 << "\" text-anchor=\"end\">";
+    if (axes.linear_y()) {
+      out << tick_text(tick);
+    } else {
+      const auto decade = static_cast<int>(std::lround(std::log10(tick)));
+      out << "10<tspan dy=\"-5\" font-size=\"10\">" << (decade < 0 ? "−" : "") << std::abs(decade)
+          << "</tspan>";
+    }
+    out << "</text>\n";
   }
   for (const double x : axes.x_ticks(6)) {
     out << "<path d=\"M" << x_of(x) << ' ' << top + height << "v5\" stroke=\"#888\"/><text x=\""

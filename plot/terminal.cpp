@@ -114,6 +114,12 @@ std::string legend(const Figure& figure, size_t columns, bool color) {
   return text;
 }
 
+std::string y_label(const Axes& axes, double tick) {
+  if (axes.linear_y()) return pad_left(tick_text(tick), tick_text(tick).size(), 6);
+  const auto decade = static_cast<int>(std::lround(std::log10(tick)));
+  return pad_left("10" + superscript(decade), 2 + std::to_string(decade).size(), 6);
+}
+
 std::string x_axis(const Axes& axes, int columns, const std::string& label) {
   const std::vector<double> ticks = axes.x_ticks(6);
   std::string line, numbers(static_cast<size_t>(columns) + 12, ' ');
@@ -142,18 +148,15 @@ std::string to_terminal(const Figure& figure, int columns, int rows, bool color)
   Canvas canvas(columns, rows);
   for (const auto& curve : figure.curves) draw(canvas, axes, curve);
 
-  const int decades_per_label = tick_distance(axes.high() - axes.low(), rows / 2);
+  const auto ticks = axes.y_ticks(rows / 2);
   std::string text =
       "  " + figure.y_label + "\n  " + legend(figure, static_cast<size_t>(columns), color) + "\n";
-  int next = axes.high();
+  auto next = ticks.begin();
   for (int r = 0; r < rows; ++r) {
-    const double position =
-        (axes.high() - next) * (canvas.height() - 1.0) / (axes.high() - axes.low());
-    const bool tick = next >= axes.low() && r == std::lround(position) / 4;
-    const std::string exponent = std::to_string(next);
-    text += tick ? pad_left("10" + superscript(next), 2 + exponent.size(), 6) + " ┤" : "       │";
+    const bool tick =
+        next != ticks.end() && r == std::lround(axes.down(*next) * (canvas.height() - 1)) / 4;
+    text += tick ? y_label(axes, *next++) + " ┤" : "       │";
     text += canvas.row(r, color) + "\n";
-    if (tick) next -= decades_per_label;
   }
   return text + x_axis(axes, columns, figure.x_label);
 }

@@ -35,5 +35,6 @@ void bind_norms(pybind11::module_& module);
 void bind_method(pybind11::module_& module);
 void bind_routing(pybind11::module_& module);
 void bind_engine(pybind11::module_& module);
+void bind_tuning(pybind11::module_& module);
 
 }  // namespace normball::python

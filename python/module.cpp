@@ -17,4 +17,5 @@ PYBIND11_MODULE(_core, module) {
   normball::python::bind_method(module);
   normball::python::bind_routing(module);
   normball::python::bind_engine(module);
+  normball::python::bind_tuning(module);
 }

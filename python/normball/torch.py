@@ -22,12 +22,14 @@ from ._norm_ball import NormBall, Params
 from ._ranks import RanksError
 from ._report import LayerReport, StepReport
 from ._routing import named_groups
+from ._tune import TunedPoint, Tuning, tune
 
-__all__ = ["Averaged", "ClippedScion", "LayerReport", "NonFiniteError", "NormBall", "RanksError", "Scion", "StepReport", "initialize_",
-           "method_names", "named_groups", "scale_into_balls_"]
+__all__ = ["Averaged", "ClippedScion", "LayerReport", "NonFiniteError", "NormBall", "RanksError", "Scion", "StepReport", "TunedPoint",
+           "Tuning", "initialize_", "method_names", "named_groups", "scale_into_balls_", "tune"]
 
 Averaged.__module__ = __name__
 RanksError.__module__ = __name__
+Tuning.__module__ = TunedPoint.__module__ = __name__
 NormBall.__module__ = __name__  # where it is public, and where pickles look for it
 
 

@@ -61,6 +61,7 @@ report run
 sample runs/done --length 5
 sweep --base tiny.toml --seeds 0 1 --into sweep-NEW
 train tiny.toml --name train-NEW
+tune tiny.toml --budget 1000 --seeds 0 --into tune-NEW
 END
 calls+=("--help" "--version")
 for command in $(commands); do
@@ -82,7 +83,7 @@ for line in "${calls[@]}"; do
     /launch*) continue ;;  # built without c10d
   esac
   case "$trains/$line" in
-    /demo* | /experiment* | /sweep* | /train* | /eval* | /sample* | /bench\ train*) continue ;;  # built without LibTorch
+    /demo* | /experiment* | /sweep* | /train* | /tune* | /eval* | /sample* | /bench\ train*) continue ;;  # built without LibTorch
   esac
   number=$((number + 1))
   (call "$line") >/dev/full 2>err

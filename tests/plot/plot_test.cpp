@@ -41,6 +41,21 @@ TEST(Plot, APathBeginsWhereItsFirstPointIs) {
   }
 }
 
+TEST(Plot, ALinearAxisShowsDifferencesThatALogarithmicOneHides) {
+  Figure close = figure({2.01, 2.05, -0.5, 2.02});
+  EXPECT_LE(drawn_lines(to_terminal(close, 40, 10, false)), 2);  // on a scale from 1 to 10
+  close.linear_y = true;
+  close.curves[0].values = {2.01, 2.05, 2.02};
+  const std::string text = to_terminal(close, 40, 10, false);
+  EXPECT_GE(drawn_lines(text), 6);
+  EXPECT_NE(text.find("  2.05 ┤"), std::string::npos) << text;
+  EXPECT_NE(text.find("  2.01 ┤"), std::string::npos) << text;
+  EXPECT_NE(to_svg(close).find(">2.05</text>"), std::string::npos);
+  close.curves[0].values = {-3, 0, 5};
+  EXPECT_GE(drawn_lines(to_terminal(close, 40, 10, false)), 8);
+  EXPECT_NE(to_svg(close).find(">-2</text>"), std::string::npos);
+}
+
 // A line of one point has no length.
 TEST(Plot, ASinglePointIsMarkedInPictures) {
   EXPECT_NE(to_svg(figure({NAN, 3})).find("<circle"), std::string::npos);
