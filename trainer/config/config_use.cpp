@@ -95,7 +95,12 @@ const std::vector<Row>& table() {
       {"augment.magnitude, augment.deviation, augment.probability",
        {.data = "folder", .conditions = {with_operations}}},
       {"train.label_smoothing", {.models = "cnn, mlp, vit"}},
-      {"optimizer.lr, schedule.kind, schedule.warmup", {.methods = "all but adaptive_sd, cg"}},
+      {"optimizer.lr",
+       {.methods = "all but adaptive_sd, cg",
+        .conditions = {{[](const Config& c) { return !finds_scale(c.optimizer); },
+                        "optimizer.stepsize is not distance_aware, whose steps are in the units of "
+                        "the balls"}}}},
+      {"schedule.kind, schedule.warmup", {.methods = "all but adaptive_sd, cg"}},
       {"schedule.decay",
        {.methods = "all but adaptive_sd, cg",
         .conditions = {{[](const Config& c) { return c.schedule.kind == "warmdown"; },
@@ -110,7 +115,13 @@ const std::vector<Row>& table() {
       {"optimizer.rho",
        {.methods = "clipped_gd, ggnc, s3cg, clipped_sign, clipped_spectral, clipped_lars, "
                    "clipped_scion, unconstrained_clipped_scion"}},
-      {"optimizer.short_step", {.methods = "s3cg, clipped_scion"}},
+      {"optimizer.stepsize", {.methods = "ucg, normalized_gd, lars, scion, unconstrained_scion"}},
+      {"optimizer.short_step",
+       {.methods = "s3cg, clipped_scion",
+        .conditions = {{[](const Config& c) {
+                          return !(c.optimizer.rho && c.optimizer.rho->automatic);
+                        },
+                        "optimizer.rho is not auto"}}}},
       {"optimizer.solver",
        {.conditions = {{uses_solver,
                         "optimizer.method steps in a spectral norm that names no solver"}}}},
