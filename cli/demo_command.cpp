@@ -76,7 +76,7 @@ DemoRun read_cell(const Cell& cell, const fs::path& into) {
   for (const auto& line : trainer::run::read_metrics(directory / "metrics.jsonl").lines) {
     if (const auto loss = line.number("loss")) result.excess.push_back(*loss - smallest);
     if (const auto s = line.number("dual_norm")) {
-      result.last_step = cell.clipped ? std::min(1.0, *s / config.optimizer.rho.value()) : 1;
+      result.last_step = cell.clipped ? std::min(1.0, *s / config.optimizer.rho.value().number) : 1;
     }
     if (const auto accuracy = line.number("val_accuracy")) result.accuracy = *accuracy;
   }

@@ -1,6 +1,7 @@
 // The C interface: exceptions to status codes, and a handle to the optimizer of either type.
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -77,6 +78,17 @@ struct Handle {
                    : Parameter<T>::without_gradient(weight));
     }
   }
+
+  // With the rest of the state as it is.
+  void set_memory(std::span<const double> numbers) {
+    std::vector<std::vector<T>> copies;
+    std::vector<NamedBuffer<const T>> state;
+    for (const auto& [name, view] : optimizer.state()) {
+      const auto& own = copies.emplace_back(view.data, view.data + view.size());
+      state.push_back({name, {own.data(), view.rows, view.cols}});
+    }
+    optimizer.load_state(state, optimizer.steps_taken(), numbers);
+  }
 };
 
 }  // namespace
@@ -97,6 +109,18 @@ normball_status with_optimizer(normball_optimizer* optimizer, const char* where,
   return guarded([&] {
     require_pointer(optimizer, where, "optimizer");
     std::visit([&](auto& handle) { body(handle); }, optimizer->handle);
+  });
+}
+
+normball_status step(normball_optimizer* optimizer, const char* where, void* const* weights,
+                     void* const* gradients, std::optional<double> loss, normball_report* report) {
+  return with_optimizer(optimizer, where, [&](auto& handle) {
+    require_pointer(weights, where, "weights");
+    require_pointer(gradients, where, "gradients");
+    handle.set_parameters(weights, gradients);
+    handle.report = nullptr;  // until the step is done
+    handle.report = &handle.optimizer.step(handle.parameters, loss);
+    write_struct(detail::to_c(*handle.report), report, optimizer->report_size);
   });
 }
 
@@ -135,14 +159,13 @@ void normball_destroy(normball_optimizer* optimizer) { delete optimizer; }
 
 normball_status normball_step(normball_optimizer* optimizer, void* const* weights,
                               void* const* gradients, normball_report* report) {
-  return with_optimizer(optimizer, "normball_step", [&](auto& handle) {
-    require_pointer(weights, "normball_step", "weights");
-    require_pointer(gradients, "normball_step", "gradients");
-    handle.set_parameters(weights, gradients);
-    handle.report = nullptr;  // until the step is done
-    handle.report = &handle.optimizer.step(handle.parameters);
-    write_struct(detail::to_c(*handle.report), report, optimizer->report_size);
-  });
+  return step(optimizer, "normball_step", weights, gradients, {}, report);
+}
+
+normball_status normball_step_with_loss(normball_optimizer* optimizer, void* const* weights,
+                                        void* const* gradients, double loss,
+                                        normball_report* report) {
+  return step(optimizer, "normball_step_with_loss", weights, gradients, loss, report);
 }
 
 normball_status normball_get_layer_report(const normball_optimizer* optimizer, size_t layer,
@@ -233,6 +256,26 @@ normball_status normball_set_steps(normball_optimizer* optimizer, int64_t steps)
   return guarded([&] {
     require_pointer(optimizer, "normball_set_steps", "optimizer");
     std::visit([&](auto& h) { h.optimizer.set_steps_taken(steps); }, optimizer->handle);
+  });
+}
+
+normball_status normball_get_memory(const normball_optimizer* optimizer, const double** numbers,
+                                    size_t* count) {
+  return guarded([&] {
+    require_pointer(optimizer, "normball_get_memory", "optimizer");
+    require_pointer(count, "normball_get_memory", "count");
+    const auto memory =
+        std::visit([](const auto& h) { return h.optimizer.rule_memory(); }, optimizer->handle);
+    *count = memory.size();
+    if (numbers != nullptr) *numbers = memory.data();
+  });
+}
+
+normball_status normball_set_memory(normball_optimizer* optimizer, const double* numbers,
+                                    size_t count) {
+  return with_optimizer(optimizer, "normball_set_memory", [&](auto& h) {
+    if (count > 0) require_pointer(numbers, "normball_set_memory", "numbers");
+    h.set_memory({numbers, count});
   });
 }
 

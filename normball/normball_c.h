@@ -48,6 +48,7 @@ typedef struct normball_report {
   int clipped; /* eta was cut at rho */
   int skipped; /* nothing was done: no gradient at all, or a gradient or s is not finite */
   int stalled; /* constrained and s < 0, so eta = 0: see normball_scale_into_balls() */
+  double rho;  /* of a method that clips, also where its stepsize finds it; else 0 */
 } normball_report;
 
 typedef struct normball_layer_report {
@@ -83,6 +84,9 @@ typedef struct normball_options {
                               then change before the first step only */
   int skip_nonfinite;      /* report and do nothing instead of NORMBALL_NON_FINITE */
   int report_weight_norms;
+  const char*
+      stepsize; /* a rule that finds it, for methods whose steps all have the length lr:
+                   "adagrad", "distance_aware", "momo", "auto_clipped"; NULL: the method's */
 } normball_options;
 
 /* In the header, so that the sizes are those of the program. In other languages, set all fields
@@ -113,6 +117,11 @@ void normball_destroy(normball_optimizer* optimizer);
  * the weights are unchanged. */
 normball_status normball_step(normball_optimizer* optimizer, void* const* weights,
                               void* const* gradients, normball_report* report);
+/* The same with the loss at these weights, on the batch of the gradients. The stepsize "momo" needs
+ * it, and refuses normball_step(); the others do not look at it. */
+normball_status normball_step_with_loss(normball_optimizer* optimizer, void* const* weights,
+                                        void* const* gradients, double loss,
+                                        normball_report* report);
 /* Describes a layer in the last step; before the first step and after one that failed, all numbers
  * are zero. */
 normball_status normball_get_layer_report(const normball_optimizer* optimizer, size_t layer,
@@ -137,6 +146,12 @@ normball_status normball_state_buffer(normball_optimizer* optimizer, size_t inde
 normball_status normball_get_steps(const normball_optimizer* optimizer, int64_t* steps);
 /* From 0 to 2^62. */
 normball_status normball_set_steps(normball_optimizer* optimizer, int64_t steps);
+/* What the stepsize has seen, which is a part of the state: a few numbers, none for most methods.
+ * They stay where they are as long as the optimizer lives. All zeros: it has seen nothing. */
+normball_status normball_get_memory(const normball_optimizer* optimizer, const double** numbers,
+                                    size_t* count);
+normball_status normball_set_memory(normball_optimizer* optimizer, const double* numbers,
+                                    size_t count);
 
 /* Single norms, of a dense matrix. normball_lmo refuses NaN and infinity, and stores the dual norm
  * of d in *value unless it is null. The others give NaN if an entry is NaN, or else infinity if an

@@ -130,7 +130,7 @@ void Optimizer<T>::clear_report() {
   report_.lr = method_.lr.at(step_);
   report_.gamma = report_.lr / rho(method_.rule);
   report_.pairing = report_.wolfe_gap = report_.direction_norm = report_.eta = 0;
-  report_.distance = report_.slope = 0;
+  report_.distance = report_.slope = report_.threshold = 0;
   report_.clipped = report_.stalled = report_.skipped = false;
   report_.nonfinite_layer.clear();
   std::ranges::fill(report_.layers, LayerReport{});
@@ -159,6 +159,7 @@ void Optimizer<T>::decide(double eta) {
   const JointStep joint =
       decide_step_with_eta(method_, report_.pairing, report_.direction_norm, eta);
   report_.eta = joint.eta;
+  report_.threshold = threshold(method_.rule, memory_);
   report_.clipped = joint.clipped;
   report_.stalled = joint.stalled;
 }

@@ -19,19 +19,6 @@ void require_steps(std::string_view where, std::int64_t steps) {
   }
 }
 
-void require_memory(std::string_view where, const StepRule& rule, std::span<const double> memory,
-                    std::int64_t steps) {
-  const std::size_t size = memory_size(rule);
-  if (memory.size() != size && !(memory.empty() && steps == 0)) {
-    throw_invalid(
-        where, "the rule '", rule, "' remembers ", size, " numbers, got ", memory.size(),
-        size == 0 ? "" : ": pass what rule_memory() gave, or zeros to start the rule afresh");
-  }
-  for (const double number : memory) {
-    if (!std::isfinite(number)) throw_invalid(where, "the rule's memory has the entry ", number);
-  }
-}
-
 }  // namespace
 
 template <class T>
@@ -129,7 +116,7 @@ template <class T>
 void Optimizer<T>::load_state(std::span<const NamedBuffer<const T>> buffers,
                               std::int64_t steps_taken, std::span<const double> rule_memory) {
   require_steps("Optimizer::load_state", steps_taken);
-  require_memory("Optimizer::load_state", method_.rule, rule_memory, steps_taken);
+  require_rule_memory("Optimizer::load_state", method_.rule, rule_memory, steps_taken == 0);
   const auto targets = state();
   if (buffers.size() != targets.size()) {
     throw_invalid("Optimizer::load_state", "got ", buffers.size(), " buffers, expected ",

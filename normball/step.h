@@ -69,6 +69,7 @@ struct StepReport {
   double gamma = 0;             // lr / ρ
   double lr = 0;                // γρ at this step
   bool clipped = false;         // the rule clips, and η was cut at ρ
+  double threshold = 0;         // the ρ of a rule that clips, also where it finds it; else 0
   bool stalled = false;         // constrained and s < 0, so η = 0: see scale_into_balls()
   double wolfe_gap = 0;         // s where constrained (for the averaged gradient), else 0
   double direction_norm = 0;    // ‖v‖, where the rule needs it

@@ -143,6 +143,19 @@ std::size_t memory_size(const StepRule& rule) {
   return std::visit([]<class Rule>(const Rule&) { return memory_of<Rule>; }, rule);
 }
 
+void require_rule_memory(std::string_view where, const StepRule& rule,
+                         std::span<const double> memory, bool may_be_left_out) {
+  const std::size_t size = memory_size(rule);
+  if (memory.size() != size && !(memory.empty() && may_be_left_out)) {
+    throw_invalid(
+        where, "the rule '", rule, "' remembers ", size, " numbers, got ", memory.size(),
+        size == 0 ? "" : ": pass what rule_memory() gave, or zeros to start the rule afresh");
+  }
+  for (const double number : memory) {
+    if (!std::isfinite(number)) throw_invalid(where, "the rule's memory has the entry ", number);
+  }
+}
+
 double max_eta(const StepRule& rule) {
   return std::visit([](const auto& own) { return own.max_eta(); }, rule);
 }
@@ -176,6 +189,20 @@ void set_rho(StepRule& rule, double rho) {
 bool is_clipped(const StepRule& rule, double eta) {
   const bool cut = std::visit([]<class Rule>(const Rule&) { return clips<Rule>; }, rule);
   return cut && eta > 0 && eta >= max_eta(rule);
+}
+
+double threshold(const StepRule& rule, std::span<const double> memory) {
+  return std::visit(
+      [&]<class Rule>(const Rule& own) {
+        if constexpr (requires { own.rho(memory); }) {
+          return own.rho(memory);
+        } else if constexpr (clips<Rule>) {
+          return own.rho;
+        } else {
+          return 0.0;
+        }
+      },
+      rule);
 }
 
 bool needs_direction_norm(const StepRule& rule) {

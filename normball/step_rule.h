@@ -117,6 +117,10 @@ using StepRule = std::variant<Normalized, Steepest, Clipped, ShortStep, OpenLoop
 double eta(const StepRule& rule, const StepInput& input);
 void remember(const StepRule& rule, StepInput input, double eta, std::span<double> memory);
 std::size_t memory_size(const StepRule& rule);  // 0 for a rule without a memory
+// Throws for a memory, of a checkpoint, that is not the rule's: one of another size, unless it may
+// be left out and is, or with a number that is not finite.
+void require_rule_memory(std::string_view where, const StepRule& rule,
+                         std::span<const double> memory, bool may_be_left_out);
 
 // The largest eta the rule can give; infinity for Steepest.
 double max_eta(const StepRule& rule);
@@ -129,6 +133,9 @@ void set_rho(StepRule& rule, double rho);
 
 // Whether the rule clips, and cut eta at rho.
 bool is_clipped(const StepRule& rule, double eta);
+// The rho that the rule clips with, also where it finds it itself from its memory. 0 where it does
+// not clip, or not yet.
+double threshold(const StepRule& rule, std::span<const double> memory);
 
 bool needs_direction_norm(const StepRule& rule);
 bool needs_distance(const StepRule& rule);

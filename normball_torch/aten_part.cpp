@@ -87,6 +87,7 @@ class AtenPart final : public Part {
     report_.lr = method_.lr.at(step_);
     report_.gamma = report_.lr / rho(method_.rule);
     report_.pairing = report_.wolfe_gap = report_.direction_norm = report_.eta = 0;
+    report_.distance = report_.slope = 0;
     report_.clipped = report_.stalled = report_.skipped = false;
     report_.nonfinite_layer.clear();
     std::ranges::fill(report_.layers, LayerReport{});
@@ -95,6 +96,7 @@ class AtenPart final : public Part {
       find_directions(gradients);
       combine();
       if (needs_direction_norm(method_.rule)) measure_direction();
+      if (needs_distance(method_.rule)) measure_distance();
       check_pairing();
     } catch (...) {
       abandon();
@@ -186,8 +188,8 @@ class AtenPart final : public Part {
 
   // NaN in a weight, from a user's norm, or an overflow.
   void check_pairing() {
-    if (std::isfinite(report_.pairing) && std::isfinite(report_.direction_norm)) return;
-    const Member* bad = pieces_.front().member;
+    if (std::isfinite(report_.pairing + report_.direction_norm + report_.distance)) return;
+    const Member* bad = &members_.front();
     for (const auto& piece : pieces_) {
       if (std::isfinite(report_.layers[piece.layer].pairing)) continue;
       bad = piece.member;
@@ -274,7 +276,9 @@ class AtenPart final : public Part {
     for (size_t i = 0; i < pieces_.size(); ++i) {
       pieces_[i].share = shares[i];
       report_.layers[pieces_[i].layer].dual_norm = duals[i];
-      report_.layers[pieces_[i].layer].pairing = weight_pairings[i] + shares[i] * duals[i];
+      const double pairing = weight_pairings[i] + shares[i] * duals[i];
+      report_.layers[pieces_[i].layer].pairing = pairing;
+      report_.slope += pieces_[i].member->lr_factor * pairing;
     }
   }
 
@@ -286,6 +290,23 @@ class AtenPart final : public Part {
       norms.push_back(aten_norm(piece.norm, v) / piece.radius);
     }
     report_.direction_norm = combine_norms(method_.combination, to_host(norms));
+  }
+
+  // Of all weights, also of those that take no part in the step.
+  void measure_distance() {
+    std::vector<Tensor> norms;
+    size_t layer = 0;
+    for (const auto& member : members_) {
+      const auto type = compute_type(member.tensor.scalar_type());
+      const Tensor moved = plain(member.tensor.to(type)) - member.state->start();
+      for (const auto& block : member.route->blocks) {
+        if (moved.numel() > 0) {
+          norms.push_back(aten_norm(norms_[layer], block_view(moved, block)) / radii_[layer]);
+        }
+        ++layer;
+      }
+    }
+    report_.distance = combine_norms(method_.combination, to_host(norms));
   }
 
   Method method_;

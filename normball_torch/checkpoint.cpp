@@ -53,16 +53,31 @@ std::vector<std::pair<std::string, Tensor>> NormBall::layer_state() {
                           basis.narrow(0, offset, own).view({own / longer, longer}));
       offset += own;
     }
+    if (!needs_distance(now.method.rule)) continue;
+    member.state->start() = start_of(member, type);
+    for (const auto& block : route.blocks) {
+      result.emplace_back("start." + block.name, block_view(member.state->start(), block));
+    }
   }
   return result;
 }
 
-void NormBall::set_steps_taken(int64_t steps) {
+const std::vector<double>& NormBall::rule_memory() {
+  plan();
+  return memory_;
+}
+
+void NormBall::set_steps_taken(int64_t steps, std::span<const double> rule_memory) {
+  constexpr auto here = "NormBall::set_steps_taken";
   if (steps < 0 || steps > max_steps) {
-    normball::throw_invalid("NormBall::set_steps_taken", "the number of steps must be from 0 to ",
-                            max_steps, ", got ", steps);
+    normball::throw_invalid(here, "the number of steps must be from 0 to ", max_steps, ", got ",
+                            steps);
   }
+  const StepRule rule = method().rule;
+  require_rule_memory(here, rule, rule_memory, steps == 0);
   steps_ = steps;
+  memory_.assign(rule_memory.begin(), rule_memory.end());
+  remembering_ = rule;
   plan_.reset();  // its parts have bases and counts of their own
 }
 
@@ -76,7 +91,35 @@ void NormBall::save(::torch::serialize::OutputArchive& archive) const {
   archive.write("steps", ::torch::IValue(steps_));
   archive.write("method", ::torch::IValue(method_));
   archive.write("first_lrs", ::torch::IValue(first_lrs_));
+  if (memory_.empty()) return;
+  archive.write("stepsize", ::torch::IValue(to_string(remembering_)));
+  archive.write("stepsize_memory", ::torch::IValue(memory_));
 }
+
+namespace {
+
+// What the file's stepsize has seen; nothing where it has none.
+std::vector<double> read_memory(std::string_view where, ::torch::serialize::InputArchive& archive,
+                                const StepRule& rule) {
+  ::torch::IValue text, numbers;
+  if (!archive.try_read("stepsize", text) || !archive.try_read("stepsize_memory", numbers)) {
+    return {};
+  }
+  if (!text.isString() || !numbers.isDoubleList()) {
+    normball::throw_invalid(where, "the file's stepsize_memory is not a list of numbers");
+  }
+  const StepRule saved = parse_step_rule(text.toStringRef());
+  if (saved.index() != rule.index()) {
+    normball::throw_invalid(where, "this file is from the stepsize '", saved,
+                            "', but that of this optimizer is '", rule,
+                            "': create one with the file's stepsize");
+  }
+  const std::vector<double> memory = numbers.toDoubleVector();
+  require_rule_memory(where, rule, memory, false);
+  return memory;
+}
+
+}  // namespace
 
 // On an error nothing has changed. Options are the program's: LibTorch 2 would replace them by what
 // the archive has, which is not all of them.
@@ -96,6 +139,8 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
                             "', but this optimizer is '", method_,
                             "': create one with the file's method");
   }
+  const StepRule rule = this->method().rule;
+  const std::vector<double> memory = read_memory(here, archive, rule);
   std::vector<NormBallOptions> options;
   for (size_t g = 0; g < param_groups_.size(); ++g) options.push_back(group_options(g));
   const auto restore_options = [&] {
@@ -109,14 +154,17 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
     for (size_t g = 0; g < param_groups_.size(); ++g) {
       const auto& parameters = param_groups_[g].params();
       for (size_t i = 0; i < parameters.size(); ++i) {
-        const Tensor momentum = state_of(parameters[i]).momentum_buffer();
-        if (!momentum.defined() || momentum.sizes() == parameters[i].sizes()) continue;
-        const auto& names = options[g].names();
-        normball::throw_invalid(
-            here, "the saved momentum of ",
-            names.empty() ? "parameter " + std::to_string(i) + " of group " + std::to_string(g)
-                          : "'" + names[i] + "'",
-            " has the shape ", momentum.sizes(), ", the parameter ", parameters[i].sizes());
+        NormBallParamState& state = state_of(parameters[i]);
+        for (const auto& [what, saved] :
+             {std::pair("momentum", state.momentum_buffer()), std::pair("start", state.start())}) {
+          if (!saved.defined() || saved.sizes() == parameters[i].sizes()) continue;
+          const auto& names = options[g].names();
+          normball::throw_invalid(
+              here, "the saved ", what, " of ",
+              names.empty() ? "parameter " + std::to_string(i) + " of group " + std::to_string(g)
+                            : "'" + names[i] + "'",
+              " has the shape ", saved.sizes(), ", the parameter ", parameters[i].sizes());
+        }
       }
     }
   } catch (const c10::Error& error) {
@@ -130,6 +178,8 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
     throw;
   }
   steps_ = steps.toInt();
+  memory_ = memory;
+  remembering_ = rule;
   ::torch::IValue first_lrs;  // files of before have none
   if (archive.try_read("first_lrs", first_lrs) && first_lrs.isDoubleList() &&
       first_lrs.toDoubleVector().size() == first_lrs_.size()) {

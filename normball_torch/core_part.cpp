@@ -32,6 +32,9 @@ class CorePart final : public Part {
       T* const weight = member.tensor.template data_ptr<T>();
       const Tensor gradient = gradient_of(member, scalar_type<T>);
       RoutedTensor<T> routed{.weight = weight, .has_gradient = gradient.defined()};
+      if (needs_distance(optimizer_.method().rule)) {
+        routed.start = member.state->start().template data_ptr<T>();
+      }
       if (gradient.defined()) {
         Tensor& own = member.state->momentum_buffer();
         routed.gradient = gradient.template data_ptr<T>();
@@ -134,7 +137,9 @@ class CorePart final : public Part {
       const T* data = fits ? saved.template data_ptr<T>() + offset : buffer.data;
       routed.push_back({name, {data, buffer.rows, buffer.cols}});
     }
-    optimizer_.load_state(routed, steps);
+    // The rule's memory is the joint step's.
+    const std::vector<double> none(memory_size(optimizer_.method().rule));
+    optimizer_.load_state(routed, steps, none);
   }
 
   Optimizer<T> optimizer_;

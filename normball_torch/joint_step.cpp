@@ -4,16 +4,17 @@
 #include <algorithm>
 
 #include "normball/base/error.h"
+#include "normball_torch/aten_norms.h"
 #include "normball_torch/plan.h"
 
 namespace normball::optim {
 
-void NormBall::step_with_gradients() {
+void NormBall::step_with_gradients(const GivenLoss& loss) {
   const bool shared = defaults_ && whole().ranks();
   bool ready = false;
   std::exception_ptr failure;
   try {
-    ready = get_ready();
+    ready = get_ready(loss);
   } catch (...) {
     if (!shared) throw;
     failure = std::current_exception();  // the others must know
@@ -33,14 +34,52 @@ void NormBall::step_with_gradients() {
 }
 
 // All checks that need no other rank; whether there is a gradient at all.
-bool NormBall::get_ready() {
+bool NormBall::get_ready(const GivenLoss& loss) {
   Plan& plan = this->plan();
+  plan.loss = no_loss;
   if (!plan.any_gradient()) return false;
   plan.for_each_member(require_fitting);
   if (plan.parts.size() > 1) plan.require_apart();
   const double lr = set_lrs(plan);
   for (const auto& part : plan.parts) part->set_lr(lr);
-  return true;
+  return take_loss(plan, loss, lr);
+}
+
+// Whether there is one, where the rule needs it.
+bool NormBall::take_loss(Plan& plan, const GivenLoss& loss, double lr) {
+  constexpr auto where = "NormBall::step";
+  const StepRule& rule = plan.method.rule;
+  if (!needs_loss(rule)) return true;
+  const auto given = loss();
+  require_loss(where, rule, given);
+  plan.loss = *given;
+  if (std::isfinite(plan.loss)) return true;
+  if (!whole().skip_nonfinite().value_or(false)) {
+    throw NonFiniteError(
+        normball::error_message(where, "the loss is ", plan.loss, "; nothing was changed"));
+  }
+  StepReport because;
+  because.lr = lr;
+  because.gamma = lr / rho(rule);
+  skip(plan, because);
+  return false;
+}
+
+// Changing the numbers of a rule keeps its memory, another rule starts with an empty one.
+void NormBall::remember_for(const StepRule& rule) {
+  const size_t size = memory_size(rule);
+  if (rule.index() != remembering_.index() || memory_.size() != size) memory_.assign(size, 0);
+  remembering_ = rule;
+}
+
+// x_0 is where the rule starts.
+void NormBall::take_starts(Plan& plan) {
+  const bool first = std::ranges::all_of(memory_, [](double number) { return number == 0; });
+  plan.for_each_member([&](Member& member) {
+    ::torch::Tensor& start = member.state->start();
+    if (first) start.reset();
+    start = start_of(member, compute_type(member.tensor.scalar_type()));
+  });
 }
 
 // A rule's lr keeps its ratio to the group's.
@@ -85,18 +124,26 @@ double NormBall::set_lrs(Plan& plan) {
 
 // Pass one: every v_l and its pairing. Then one η. Pass two: the weights.
 void NormBall::combine(Plan& plan) {
-  auto& [pairings, norms, shares] = plan.joint;
-  pairings.clear();
-  norms.clear();
+  auto& [pairings, norms, slopes, distances, shares] = plan.joint;
+  for (auto* const numbers : {&pairings, &norms, &slopes, &distances}) numbers->clear();
+  if (needs_distance(plan.method.rule)) take_starts(plan);
   for (const auto& part : plan.parts) {
     const StepReport& own = part->prepare();
     if (own.skipped) return skip(plan, own);
     pairings.push_back(own.pairing);
     norms.push_back(own.direction_norm);
+    slopes.push_back(own.slope);
+    distances.push_back(own.distance);
   }
   shares.resize(pairings.size());
-  const JointStep joint = join_parts(plan.method, pairings, norms, steps_, shares);
-  if (!std::isfinite(joint.pairing + joint.direction_norm)) {
+  const JointStep joint = join_parts(plan.method, {pairings, norms, slopes, distances},
+                                     {.step = steps_,
+                                      .gamma = plan.parts.front()->report().gamma,
+                                      .alpha = plan.method.alpha.at(steps_),
+                                      .loss = plan.loss,
+                                      .memory = memory_},
+                                     shares);
+  if (!std::isfinite(joint.pairing + joint.direction_norm + joint.input.distance)) {
     if (whole().skip_nonfinite().value_or(false)) return skip(plan, plan.parts.front()->report());
     throw NonFiniteError(normball::error_message("NormBall::step", "s = ", joint.pairing,
                                                  " and the norm of v = ", joint.direction_norm,
@@ -111,6 +158,7 @@ void NormBall::combine(Plan& plan) {
   }
   for (size_t p = 0; p < plan.parts.size(); ++p) plan.parts[p]->apply(joint.eta * shares[p]);
   write_report(plan, joint);
+  remember(plan.method.rule, joint.input, joint.eta, memory_);
 }
 
 void NormBall::write_report(const Plan& plan, const JointStep& joint) {
@@ -123,6 +171,9 @@ void NormBall::write_report(const Plan& plan, const JointStep& joint) {
   report_.wolfe_gap = joint.wolfe_gap;
   report_.eta = joint.eta;
   report_.clipped = joint.clipped;
+  report_.threshold = threshold(plan.method.rule, memory_);
+  report_.distance = joint.input.distance;
+  report_.slope = joint.input.slope;
   report_.stalled = joint.stalled;
   report_.skipped = false;
   report_.nonfinite_layer.clear();

@@ -12,6 +12,7 @@ Method method_of(const std::string& name, const NormBallOptions& options) {
   MethodOptions given{
       .rho = options.rho(), .beta = options.beta(), .l0 = options.l0(), .l1 = options.l1()};
   if (options.short_step()) given.short_step = parse_short_step(*options.short_step());
+  if (options.stepsize()) given.stepsize = parse_step_rule(*options.stepsize());
   if (options.lr()) given.lr = *options.lr();
   if (options.alpha()) given.alpha = *options.alpha();
   Method method = make_method(name, given);
@@ -48,8 +49,21 @@ Method NormBall::method() const {
   return method;
 }
 
+// A threshold that finds itself is the rule of steps that all have the length lr.
 std::string_view clipped_scion_method(const NormBallOptions& options) {
   const bool constrained = options.constrained().value_or(false);
+  if (options.stepsize()) {
+    if (!std::holds_alternative<AutoClipped>(parse_step_rule(*options.stepsize()))) {
+      normball::throw_invalid("ClippedScion", "the stepsize '", *options.stepsize(),
+                              "' does not clip; 'auto_clipped' does. Use Scion for the others");
+    }
+    if (options.rho() || options.short_step().value_or("plain") != "plain") {
+      normball::throw_invalid("ClippedScion", "the stepsize '", *options.stepsize(),
+                              "' finds its threshold itself: leave ",
+                              options.rho() ? "rho" : "short_step", " out");
+    }
+    return scion_method(options);
+  }
   if (!constrained && options.short_step().value_or("plain") != "plain") {
     normball::throw_invalid("ClippedScion", "short_step '", *options.short_step(),
                             "' is for constrained(true)");

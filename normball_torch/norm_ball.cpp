@@ -82,8 +82,18 @@ Tensor NormBall::step(LossClosure closure) {
     loss = closure();
   }
   const ::torch::NoGradGuard no_grad;
-  step_with_gradients();
+  step_with_gradients([&loss]() -> std::optional<double> {  // asked for only if it is needed
+    if (!loss.defined()) return {};
+    if (loss.numel() == 1) return loss.item<double>();
+    normball::throw_invalid("NormBall::step", "the closure must return the loss, one number; got ",
+                            "a tensor of the shape ", loss.sizes());
+  });
   return loss;
+}
+
+void NormBall::step(double loss) {
+  const ::torch::NoGradGuard no_grad;
+  step_with_gradients([loss] { return std::optional(loss); });
 }
 
 const Routing& NormBall::routing() { return plan().routing; }

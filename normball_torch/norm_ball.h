@@ -1,8 +1,11 @@
 // Every method of the library as a torch::optim::Optimizer.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +15,7 @@
 
 namespace normball {
 struct JointStep;
-}
+}  // namespace normball
 
 namespace normball::optim {
 
@@ -46,16 +49,25 @@ class NormBall : public ::torch::optim::Optimizer {
   // LibTorch's, with all options of the group. Not virtual there: LibTorch from 2.13 on loses most
   // of them in a call through torch::optim::Optimizer&, which the next step refuses.
   void add_param_group(const ::torch::optim::OptimizerParamGroup& group);
-  // All or nothing: after an exception weights and state are as before.
+  // All or nothing: after an exception weights and state are as before. The closure's loss is that
+  // of the next function.
   ::torch::Tensor step(LossClosure closure = nullptr) override;
+  // With f at these weights, on the batch of the gradients; with ranks, that of all of them
+  // together. Stepsizes that need it (momo) refuse a step without it, others do not look at it.
+  void step(double loss);
   void save(::torch::serialize::OutputArchive& archive) const override;
   void load(::torch::serialize::InputArchive& archive) override;
 
-  // The state by layer, in place, for checkpoints of one's own: "momentum.<layer>" and, of power
-  // iteration, "basis.<layer>", the same from before the first step on. Valid until the next step.
+  // The state by layer, in place, for checkpoints of one's own: "momentum.<layer>", of power
+  // iteration "basis.<layer>" and, where the stepsize needs it, "start.<layer>", the same from
+  // before the first step on. Valid until the next step.
   std::vector<std::pair<std::string, ::torch::Tensor>> layer_state();
-  // After the tensors of layer_state() were overwritten: with the count they are the whole state.
-  void set_steps_taken(int64_t steps);
+  // What the stepsize has seen: a few numbers, or none for most. Zeros before it has seen anything.
+  const std::vector<double>& rule_memory();
+  // After the tensors of layer_state() were overwritten: with the count and the memory of the
+  // stepsize, which may be left out where it has none or before the first step, they are the whole
+  // state.
+  void set_steps_taken(int64_t steps, std::span<const double> rule_memory = {});
 
   // With ranks, called by all together: brings every momentum from its owner to all ranks, until
   // the next step. Needed before save(), layer_state() and changes of the parameters.
@@ -112,8 +124,12 @@ class NormBall : public ::torch::optim::Optimizer {
   NormBallParamState* find_state(const Member& member) const;
   NormBallParamState& state_of(const ::torch::Tensor& parameter);
 
-  void step_with_gradients();
-  bool get_ready();
+  using GivenLoss = std::function<std::optional<double>()>;
+  void step_with_gradients(const GivenLoss& loss);
+  bool get_ready(const GivenLoss& loss);
+  bool take_loss(Plan& plan, const GivenLoss& loss, double lr);
+  void remember_for(const StepRule& rule);
+  void take_starts(Plan& plan);
   void require_all_ready(bool ready, const std::exception_ptr& failure);
   void compare_ranks(ranks::Ranks& ranks, Plan& plan);
   void require_whole_state(std::string_view where) const;
@@ -132,6 +148,8 @@ class NormBall : public ::torch::optim::Optimizer {
   std::unique_ptr<Plan> plan_;
   StepReport report_;
   int64_t steps_ = 0;
+  StepRule remembering_;        // the rule that has this memory:
+  std::vector<double> memory_;  // empty before the first step
   bool warned_ = false;
 };
 

@@ -42,6 +42,7 @@ void for_each_field(F&& f, Options&... o) {
   f(Field<Of::Whole, true>{"l1"}, o.l1()...);
   f(Field<Of::Whole, true>{"constrained"}, o.constrained()...);
   f(Field<Of::Whole, true>{"short_step"}, o.short_step()...);
+  f(Field<Of::Whole, true>{"stepsize"}, o.stepsize()...);
   f(Field<Of::Whole>{"solver"}, o.solver()...);
   f(Field<Of::Whole>{"rules"}, o.rules()...);
   f(Field<Of::Whole>{"norms"}, o.norms()...);
@@ -185,11 +186,13 @@ bool NormBallOptions::same_but_lr(const NormBallOptions& other) const {
 void NormBallParamState::serialize(OutputArchive& archive) const {
   if (momentum_buffer().defined()) archive.write("momentum_buffer", momentum_buffer(), true);
   if (basis().defined()) archive.write("basis", basis(), true);
+  if (start().defined()) archive.write("start", start(), true);
 }
 
 void NormBallParamState::serialize(InputArchive& archive) {
   archive.try_read("momentum_buffer", momentum_buffer(), true);
   archive.try_read("basis", basis(), true);
+  archive.try_read("start", start(), true);
 }
 
 }  // namespace normball::optim

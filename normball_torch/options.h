@@ -42,7 +42,10 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   TORCH_ARG(std::optional<double>, l1) = {};
   TORCH_ARG(std::optional<bool>, constrained) = {};
   TORCH_ARG(std::optional<std::string>, short_step) = {};  // plain, norm or diameter
-  TORCH_ARG(std::optional<std::string>, solver) = {};      // of spectral norms that name none
+  // A rule that finds it, in place of that of a method whose steps all have the length lr:
+  // "adagrad", "distance_aware", "momo", "auto_clipped". See docs/stepsizes.md.
+  TORCH_ARG(std::optional<std::string>, stepsize) = {};
+  TORCH_ARG(std::optional<std::string>, solver) = {};  // of spectral norms that name none
   TORCH_ARG(std::optional<std::vector<RoutingRule>>, rules) = {};
   TORCH_ARG(std::optional<RoleNorms>, norms) = {};  // by role, as radii
   TORCH_ARG(std::optional<RoleRadii>, radii) = {};
@@ -78,6 +81,7 @@ struct NormBallParamState
     : public ::torch::optim::OptimizerCloneableParamState<NormBallParamState> {
   TORCH_ARG(::torch::Tensor, momentum_buffer) = {};
   TORCH_ARG(::torch::Tensor, basis) = {};  // of power iteration, all matrices in a row
+  TORCH_ARG(::torch::Tensor, start) = {};  // x_0, of a stepsize that measures the distance from it
 
  public:
   void serialize(::torch::serialize::InputArchive& archive) override;

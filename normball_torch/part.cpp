@@ -67,6 +67,32 @@ void require_supported(const std::string& name, const Tensor& tensor) {
   }
 }
 
+namespace {
+
+void require_fitting_state(const Member& member, const char* what, const Tensor& state) {
+  if (state.layout() == ::torch::kStrided && !state.is_meta() &&
+      at::isFloatingType(state.scalar_type()) && state.sizes() == member.tensor.sizes()) {
+    return;
+  }
+  normball::throw_invalid(
+      "NormBall::step", "the ", what, " of '", member.route->name, "' has the shape ",
+      state.sizes(), ", the type ", state.scalar_type(), " and the layout ", state.layout(), " on ",
+      state.device(), ", the parameter ", member.tensor.sizes(), " and ",
+      member.tensor.scalar_type(),
+      "; if its data was replaced, clear its state as well: optimizer.state().clear()");
+}
+
+// The buffer where it serves as it is, else a copy; undefined if there is none.
+Tensor converted(const Tensor& buffer, const Member& member, ::torch::ScalarType type) {
+  if (!buffer.defined() || (is_plain(buffer) && buffer.scalar_type() == type &&
+                            buffer.device() == member.tensor.device())) {
+    return buffer;
+  }
+  return plain(buffer.detach().to(member.tensor.device(), type));
+}
+
+}  // namespace
+
 void require_fitting(const Member& member) {
   constexpr auto here = "NormBall::step";
   const std::string& name = member.route->name;
@@ -90,21 +116,14 @@ void require_fitting(const Member& member) {
                               ", the parameter on ", member.tensor.device());
     }
   }
+  const Tensor& start = member.state->start();
+  if (start.defined()) require_fitting_state(member, "start", start);
   const Tensor& momentum = member.state->momentum_buffer();
   if (!momentum.defined()) return;
-  if (is_elsewhere(momentum)) {
-    if (member.elsewhere) return;
-    normball::throw_invalid(here, "the momentum of '", name, "' is with another rank: before ",
-                            "parameters join or leave, call consolidate_state() in all ranks");
-  }
-  if (momentum.layout() != ::torch::kStrided || momentum.is_meta() ||
-      !at::isFloatingType(momentum.scalar_type()) || momentum.sizes() != member.tensor.sizes()) {
-    normball::throw_invalid(
-        here, "the momentum of '", name, "' has the shape ", momentum.sizes(), ", the type ",
-        momentum.scalar_type(), " and the layout ", momentum.layout(), " on ", momentum.device(),
-        ", the parameter ", member.tensor.sizes(), " and ", member.tensor.scalar_type(),
-        "; if its data was replaced, clear ", "its state as well: optimizer.state().clear()");
-  }
+  if (!is_elsewhere(momentum)) return require_fitting_state(member, "momentum", momentum);
+  if (member.elsewhere) return;
+  normball::throw_invalid(here, "the momentum of '", name, "' is with another rank: before ",
+                          "parameters join or leave, call consolidate_state() in all ranks");
 }
 
 bool is_plain(const Tensor& tensor) {
@@ -129,13 +148,14 @@ bool is_elsewhere(const Tensor& momentum) {
 }
 
 Tensor momentum_of(const Member& member, ::torch::ScalarType type) {
-  const Tensor& momentum = member.state->momentum_buffer();
-  if (is_plain(momentum) && momentum.scalar_type() == type &&
-      momentum.device() == member.tensor.device()) {
-    return momentum;
-  }
-  if (momentum.defined()) return plain(momentum.detach().to(member.tensor.device(), type));
+  const Tensor momentum = converted(member.state->momentum_buffer(), member, type);
+  if (momentum.defined()) return momentum;
   return ::torch::zeros(member.tensor.sizes(), member.tensor.options().dtype(type));
+}
+
+Tensor start_of(const Member& member, ::torch::ScalarType type) {
+  const Tensor start = converted(member.state->start(), member, type);
+  return start.defined() ? start : plain(member.tensor.detach()).to(type, false, /*copy=*/true);
 }
 
 Index basis_size(const Block& block, const Norm& norm) {

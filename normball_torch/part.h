@@ -70,6 +70,9 @@ bool is_plain(const ::torch::Tensor& tensor);
 bool is_elsewhere(const ::torch::Tensor& momentum);  // whether it is that
 // The state's momentum in that type; zeros if there is none yet.
 ::torch::Tensor momentum_of(const Member& member, ::torch::ScalarType type);
+// The state's x_0 in that type; the weight, as a copy, if there is none yet. The joint step puts it
+// in the state before parts prepare, where the rule needs it.
+::torch::Tensor start_of(const Member& member, ::torch::ScalarType type);
 // Entries of the basis that power iteration keeps for a matrix, or for all of a parameter; else 0.
 Index basis_size(const Block& block, const Norm& norm);
 Index basis_size(const Route& route);

@@ -200,8 +200,12 @@ NormBall::Plan& NormBall::plan() {
   if (plan_) {
     for (const auto& part : plan_->parts) part->store_bases();
   }
-  if (state_.empty()) steps_ = 0;  // a state that starts anew counts anew
+  if (state_.empty()) {  // a state that starts anew counts anew
+    steps_ = 0;
+    memory_.clear();
+  }
   plan_ = make_plan();
+  remember_for(plan_->method.rule);
   return *plan_;
 }
 

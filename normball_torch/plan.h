@@ -39,8 +39,9 @@ struct NormBall::Plan {
   std::vector<std::unique_ptr<Part>> parts;
   // What the parts of a step say and get, for their memory.
   struct {
-    std::vector<double> pairings, norms, shares;
+    std::vector<double> pairings, norms, slopes, distances, shares;
   } joint;
+  double loss = no_loss;  // of this step, where the rule needs it
 
   // A tensor's memory in a step.
   struct Span {

@@ -1,5 +1,6 @@
 // What the ranks of a step ask each other before the core does: that all have come with the same
 // parameters, weights and averaged gradients.
+#include <bit>
 #include <cstring>
 
 #include "normball/base/error.h"
@@ -21,7 +22,7 @@ std::vector<T> gathered(ranks::Ranks& ranks, std::span<const T> own) {
 }
 
 struct Arrival {
-  std::uint64_t failed, ready, compare, members;
+  std::uint64_t failed, ready, compare, members, loss, memory;
 };
 
 std::string what_of(const std::exception_ptr& failure) {
@@ -46,18 +47,42 @@ std::string reason_of(ranks::Ranks& ranks, size_t rank, const std::exception_ptr
 }
 
 // Of the bytes, eight at a time.
-std::uint64_t digest_of(const Tensor& tensor) {
+std::uint64_t digest_of(std::span<const std::byte> bytes) {
   std::uint64_t digest = 14695981039346656037u;
-  const Tensor bytes = plain(tensor.detach());
-  const auto* data = static_cast<const char*>(bytes.data_ptr());
-  const size_t size = bytes.nbytes();
-  for (size_t i = 0; i < size; i += 8) {
+  for (size_t i = 0; i < bytes.size(); i += 8) {
     std::uint64_t word = 0;
-    std::memcpy(&word, data + i, std::min<size_t>(8, size - i));
+    std::memcpy(&word, bytes.data() + i, std::min<size_t>(8, bytes.size() - i));
     digest = (digest ^ word) * 1099511628211u;
     digest ^= digest >> 29;
   }
   return digest;
+}
+
+std::uint64_t digest_of(const Tensor& tensor) {
+  const Tensor bytes = plain(tensor.detach());
+  return digest_of({static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()});
+}
+
+// NaN is one value here.
+std::uint64_t bits_of(double loss) {
+  return std::bit_cast<std::uint64_t>(loss != loss ? no_loss : loss);
+}
+
+// All ranks must decide alike.
+void require_same_numbers(const std::vector<Arrival>& all) {
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].loss != all[0].loss) {
+      throw ranks::RanksError(normball::error_message(
+          step_name, "the loss in rank ", rank, " is ", std::bit_cast<double>(all[rank].loss),
+          ", in rank 0 ", std::bit_cast<double>(all[0].loss),
+          ": give all ranks that of their batches together"));
+    }
+    if (all[rank].memory != all[0].memory) {
+      throw ranks::RanksError(normball::error_message(step_name, "the stepsize in rank ", rank,
+                                                      " has seen other steps than that of rank 0: ",
+                                                      "all ranks must load the same checkpoint"));
+    }
+  }
 }
 
 }  // namespace
@@ -69,7 +94,9 @@ void NormBall::require_all_ready(bool ready, const std::exception_ptr& failure) 
   const Arrival own{.failed = failure != nullptr,
                     .ready = ready,
                     .compare = ready && !plan_->compared,
-                    .members = members};
+                    .members = members,
+                    .loss = bits_of(plan_ ? plan_->loss : no_loss),
+                    .memory = digest_of(std::as_bytes(std::span(memory_)))};
   const auto all = gathered<Arrival>(ranks, std::span(&own, 1));
   bool compare = false;
   for (size_t rank = 0; rank < all.size(); ++rank) {
@@ -78,6 +105,7 @@ void NormBall::require_all_ready(bool ready, const std::exception_ptr& failure) 
     if (failure) std::rethrow_exception(failure);
     throw ranks::RanksError(normball::error_message(step_name, reason));
   }
+  require_same_numbers(all);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     compare = compare || all[rank].compare != 0;
     if (all[rank].ready == all[0].ready && all[rank].members == all[0].members) continue;

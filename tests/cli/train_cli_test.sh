@@ -83,6 +83,18 @@ cmp -s runs/images-whole/checkpoints/step-6/model.safetensors \
 for method in adamw sgd muon; do
   interrupted "$method" gpt.toml 4 8 --set optimizer.method=$method --set optimizer.grad_clip=1
 done
+# Stepsizes that find themselves: what they have seen is in the checkpoint, and what they chose in the metrics.
+for stepsize in adagrad distance_aware "momo(f_star=1)" auto_clipped; do
+  interrupted "$stepsize" gpt.toml 4 8 --set optimizer.method=unconstrained_scion --set "optimizer.stepsize=$stepsize"
+  [ "$(grep -c '"step_length": [0-9.e-]*[1-9]' "runs/$stepsize-whole/metrics.jsonl")" = 8 ] || fail "$stepsize: no step_length"
+done
+[ "$(grep -c '"rho": [0-9.]*[1-9]' runs/auto_clipped-whole/metrics.jsonl)" = 7 ] || fail "auto_clipped: no rho"
+"$normball" train gpt.toml --name automatic --set optimizer.rho=auto --dry-run >out
+grep -q '^optimizer  unconstrained_clipped_scion, lr .*, rho "auto"' out || fail "--dry-run: $(cat out)"
+"$normball" train gpt.toml --name automatic --set optimizer.method=scion --set optimizer.stepsize=adagrad --dry-run >out
+grep -q '^optimizer  scion, .*stepsize "adagrad"' out || fail "--dry-run: $(cat out)"
+expect_error "'$normball' train gpt.toml --name above --set optimizer.method=unconstrained_scion \
+              --set 'optimizer.stepsize=momo(f_star=100)'" "below f_star = 100"
 
 # A run of an earlier version, whose configuration lacks a key, goes on; so does one named by a path with a slash.
 "$normball" train gpt.toml --name older --stop-after 5 >/dev/null 2>&1

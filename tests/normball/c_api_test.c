@@ -948,6 +948,126 @@ static void test_single_norms_refuse(void) {
   CHECK_INVALID(normball_dual_norm("sign", bad_dtype, d, 1, 2, &value), "dtype must be");
 }
 
+/* Stepsizes that find themselves, of a vector in its Euclidean norm: x - length g / |g|. */
+static void test_stepsizes_are_their_formulas(void) {
+  static const int64_t two[] = {2};
+  const normball_layer layer = {.dimensions = two, .rank = 1, .radius = 1};
+  const char* const stepsizes[] = {"adagrad", "distance_aware(first=0.5)", "momo(f_star=1)",
+                                   "auto_clipped"};
+  for (int r = 0; r < 4; ++r) {
+    normball_options options = options_of(r == 1 ? 0 : 0.25, 0);
+    options.stepsize = stepsizes[r];
+    normball_optimizer* optimizer = create("normalized_gd", NORMBALL_F64, &layer, 1, &options);
+    double x[] = {1, 2}, position = 0; /* along the direction of all gradients, (3, 4) / 5 */
+    double squares = 0, weighted = 0, travelled = 0.5;
+    const double sizes[] = {5, 10, 2.5}, losses[] = {2, 1.5, 1.25};
+    const double seen[] = {0, 5, 5}; /* the median of what was before, as the smaller of two */
+    for (int k = 0; k < 3; ++k) {
+      const double s = sizes[k];
+      double g[] = {0.6 * s, 0.8 * s}, length = 0;
+      void *weights[] = {x}, *gradients[] = {g};
+      normball_report report;
+      squares += s * s;
+      travelled = fmax(travelled, fabs(position));
+      weighted += travelled * travelled * s * s;
+      if (r == 0) length = 0.25 * s / sqrt(squares);
+      if (r == 1) length = travelled * travelled * s / sqrt(weighted);
+      if (r == 2) length = fmin(0.25, (losses[k] - 1) / s);
+      if (r == 3) length = 0.25 * (k == 0 ? 1 : fmin(1, s / seen[k]));
+      CHECK(normball_step_with_loss(optimizer, weights, gradients, losses[k], &report) ==
+            NORMBALL_OK);
+      CHECK(near(report.gamma * report.eta, length, 1e-14));
+      CHECK(report.rho == (r == 3 ? seen[k] : 0));
+      position -= length;
+      CHECK(near(x[0], 1 + 0.6 * position, 1e-14) && near(x[1], 2 + 0.8 * position, 1e-14));
+    }
+    normball_destroy(optimizer);
+  }
+}
+
+static void test_what_a_stepsize_has_seen_is_state(void) {
+  const normball_layer layer = matrix_layer(two_by_three, "spectral");
+  const char* const stepsizes[] = {"adagrad", "distance_aware", "momo", "auto_clipped"};
+  for (int r = 0; r < 4; ++r) {
+    normball_options options = options_of(0.1, 0);
+    options.stepsize = stepsizes[r];
+    options.alpha = 0.5;
+    normball_optimizer* all = create("unconstrained_scion", NORMBALL_F32, &layer, 1, &options);
+    normball_optimizer* rest = create("unconstrained_scion", NORMBALL_F32, &layer, 1, &options);
+    float x[6] = {1, 2, 3, 4, 5, 6}, y[6];
+    for (int k = 0; k < 6; ++k) {
+      float g[6], h[6];
+      for (int i = 0; i < 6; ++i) g[i] = h[i] = (float)sin(i * (k + 2) + 1);
+      void *weights[] = {x}, *gradients[] = {g}, *others[] = {y}, *same[] = {h};
+      const double loss = 1.0 / (k + 1);
+      if (k == 3) {
+        const double* numbers = NULL;
+        size_t count = 0, buffers = 0, expected = 0;
+        int64_t steps = 0;
+        memcpy(y, x, sizeof x);
+        CHECK(normball_state_count(all, &buffers) == NORMBALL_OK);
+        CHECK(normball_state_count(rest, &expected) == NORMBALL_OK && buffers == expected);
+        for (size_t b = 0; b < buffers; ++b) {
+          void *from = NULL, *to = NULL;
+          size_t elements = 0;
+          CHECK(normball_state_buffer(all, b, NULL, &from, &elements) == NORMBALL_OK);
+          CHECK(normball_state_buffer(rest, b, NULL, &to, NULL) == NORMBALL_OK);
+          memcpy(to, from, elements * sizeof(float));
+        }
+        CHECK(normball_get_steps(all, &steps) == NORMBALL_OK);
+        CHECK(normball_set_steps(rest, steps) == NORMBALL_OK);
+        CHECK(normball_get_memory(all, &numbers, &count) == NORMBALL_OK && count > 0);
+        CHECK_INVALID(normball_set_memory(rest, numbers, count - 1), "numbers, got");
+        CHECK(normball_set_memory(rest, numbers, count) == NORMBALL_OK);
+      }
+      if (k >= 3) {
+        CHECK(normball_step_with_loss(rest, others, same, loss, NULL) == NORMBALL_OK);
+      }
+      CHECK(normball_step_with_loss(all, weights, gradients, loss, NULL) == NORMBALL_OK);
+      if (k >= 3) CHECK(memcmp(x, y, sizeof x) == 0);
+    }
+    normball_destroy(all);
+    normball_destroy(rest);
+  }
+}
+
+static void test_stepsizes_refuse(void) {
+  const normball_layer layer = matrix_layer(two_by_two, "sign");
+  normball_options options = options_of(0.1, 0);
+  normball_optimizer* optimizer = NULL;
+  const double infinite = INFINITY;
+  const double* numbers = NULL;
+  size_t count = 7;
+  options.stepsize = "adagard";
+  CHECK_INVALID(normball_create("ucg", NORMBALL_F64, &layer, 1, &options, &optimizer), "adagrad");
+  options.stepsize = "momo(f_star=1)";
+  CHECK_INVALID(normball_create("sd", NORMBALL_F64, &layer, 1, &options, &optimizer),
+                "rule of its own");
+  optimizer = create("ucg", NORMBALL_F64, &layer, 1, &options);
+  double x[] = {1, 2, 3, 4}, g[] = {1, 1, 1, 1};
+  void *weights[] = {x}, *gradients[] = {g};
+  CHECK_INVALID(normball_step(optimizer, weights, gradients, NULL), "needs the loss");
+  CHECK_INVALID(normball_step_with_loss(optimizer, weights, gradients, 0.5, NULL), "f_star = 1");
+  CHECK_FAILS(normball_step_with_loss(optimizer, weights, gradients, NAN, NULL),
+              NORMBALL_NON_FINITE, "loss");
+  CHECK_INVALID(normball_step_with_loss(NULL, weights, gradients, 2, NULL), "must not be null");
+  CHECK_INVALID(normball_get_memory(optimizer, NULL, NULL), "count must not be null");
+  CHECK_INVALID(normball_set_memory(optimizer, NULL, 2), "numbers must not be null");
+  CHECK(normball_get_memory(optimizer, &numbers, &count) == NORMBALL_OK);
+  CHECK(count == 2 && numbers[0] == 0 && numbers[1] == 0);
+  CHECK(x[0] == 1 && x[1] == 2 && x[2] == 3 && x[3] == 4);
+  normball_destroy(optimizer);
+  options.stepsize = "adagrad";
+  optimizer = create("ucg", NORMBALL_F64, &layer, 1, &options);
+  CHECK_INVALID(normball_set_memory(optimizer, &infinite, 1), "inf");
+  normball_destroy(optimizer);
+  options.stepsize = NULL;
+  optimizer = create("ucg", NORMBALL_F64, &layer, 1, &options);
+  CHECK(normball_get_memory(optimizer, &numbers, &count) == NORMBALL_OK && count == 0);
+  CHECK(normball_set_memory(optimizer, NULL, 0) == NORMBALL_OK);
+  normball_destroy(optimizer);
+}
+
 int main(void) {
   test_before_the_first_error();
   test_clipped_gd_is_its_formula();
@@ -975,6 +1095,9 @@ int main(void) {
   test_steps_have_a_range();
   test_an_overflow_leaves_weights_and_state();
   test_steps_and_state_refuse_null();
+  test_stepsizes_are_their_formulas();
+  test_what_a_stepsize_has_seen_is_state();
+  test_stepsizes_refuse();
   test_single_norms();
   test_norms_of_what_is_not_finite();
   test_single_norms_refuse();

@@ -57,6 +57,15 @@ TEST(AdapterAllocation, AStepAfterTheFirstAllocatesNothing) {
   }
 }
 
+TEST(AdapterAllocation, NorDoStepsizesThatFindThemselves) {
+  for (const std::string stepsize : {"adagrad", "distance_aware", "auto_clipped"}) {
+    const auto parameters = weights(torch::kFloat32);
+    NormBall optimizer(parameters, "unconstrained_scion",
+                       NormBallOptions(0.01).alpha(0.1).stepsize(stepsize));
+    EXPECT_EQ(allocations_of(optimizer, parameters), 0) << stepsize;
+  }
+}
+
 TEST(AdapterAllocation, GroupsRulesAndTypesMixedMakeNoDifference) {
   const auto floats = weights(torch::kFloat32), doubles = weights(torch::kFloat64);
   std::vector<torch::optim::OptimizerParamGroup> groups;

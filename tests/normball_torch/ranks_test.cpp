@@ -15,6 +15,8 @@ namespace {
 
 using normball::optim::ClippedScion;
 using normball::optim::ClippedScionOptions;
+using normball::optim::NormBall;
+using normball::optim::Scion;
 using normball::ranks::Facts;
 using normball::ranks::Place;
 using normball::ranks::Ranks;
@@ -87,6 +89,13 @@ ClippedScionOptions options(const std::shared_ptr<Ranks>& ranks) {
   return result;
 }
 
+// With a stepsize, where the test names one.
+std::unique_ptr<NormBall> optimizer_for(Network& network, const std::shared_ptr<Ranks>& ranks) {
+  const std::string stepsize = variable("STEPSIZE");
+  if (stepsize.empty()) return std::make_unique<ClippedScion>(network, options(ranks));
+  return std::make_unique<Scion>(network, options(ranks).rho(std::nullopt).stepsize(stepsize));
+}
+
 torch::ScalarType type_of_test() {
   return variable("TYPE") == "double" ? torch::kFloat64 : torch::kFloat32;
 }
@@ -110,7 +119,8 @@ void write_weights(const Network& network, const std::string& name) {
 void take_steps() {
   const auto ranks = meet();
   Network network(type_of_test());
-  ClippedScion optimizer(network, options(ranks));
+  const auto made = optimizer_for(network, ranks);
+  NormBall& optimizer = *made;
   const int from = std::stoi(variable("FROM", "0")), to = std::stoi(variable("TO", "4"));
   if (from > 0) {
     torch::serialize::InputArchive archive;
@@ -120,7 +130,7 @@ void take_steps() {
   }
   for (int step = from; step < to; ++step) {
     set_same_gradients(network, step);
-    optimizer.step();
+    optimizer.step(4.0 / (1 + step));  // a loss that falls, for the stepsizes that need it
   }
   optimizer.consolidate_state();
   if (rank_of(ranks) == 0) {
@@ -233,12 +243,39 @@ void forget_something() {
   throw std::logic_error("no error");
 }
 
+// The second step has another loss in rank 1, the third a memory of its own: all refuse both.
+void see_other_numbers() {
+  const auto ranks = meet();
+  Network network(torch::kFloat32);
+  const auto optimizer = optimizer_for(network, ranks);
+  const auto refused = [&](double loss) {
+    try {
+      optimizer->step(loss);
+    } catch (const RanksError& error) {
+      std::cerr << error.what() << '\n';
+      return;
+    }
+    throw std::logic_error("no error");
+  };
+  set_same_gradients(network, 0);
+  optimizer->step(2);
+  const auto memory = optimizer->rule_memory();
+  const Tensor before = network.parameters_in_order[0].detach().clone();
+  refused(ranks->rank() == 1 ? 1.5 : 2);
+  optimizer->set_steps_taken(1, ranks->rank() == 1 ? std::vector<double>{1, 1} : memory);
+  refused(2);
+  optimizer->set_steps_taken(1, memory);
+  if (!torch::equal(before, network.parameters_in_order[0])) throw std::logic_error("moved");
+  optimizer->step(2);
+}
+
 const std::map<std::string, void (*)()> bodies = {{"take_steps", take_steps},
                                                   {"train_on_shares", train_on_shares},
                                                   {"bad_gradient", meet_a_bad_gradient},
                                                   {"fail", fail_in_the_second_step},
                                                   {"disagree", disagree},
-                                                  {"forget", forget_something}};
+                                                  {"forget", forget_something},
+                                                  {"other_numbers", see_other_numbers}};
 
 int run_body(const std::string& name) {
   try {
@@ -303,6 +340,32 @@ TEST(Ranks, AStateOfFourGoesOnInOneAndInThree) {
   expect_all_well(run_ranks("take_steps", 1, directory.path(), with({{"FROM", "2"}, {"TO", "4"}})));
   expect_all_well(run_ranks("take_steps", 3, directory.path(), with({{"FROM", "4"}, {"TO", "6"}})));
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(weights_of(directory, rank), weights_of(whole, 0));
+}
+
+TEST(Ranks, StepsizesFindTheSameAsInOneProcessAlsoResumed) {
+  for (const std::string stepsize :
+       {"adagrad", "distance_aware", "momo(f_star=0.1)", "auto_clipped"}) {
+    const TemporaryDirectory directory, whole;
+    const auto from_to = [&](const std::string& from, const std::string& to) {
+      return with({{"STEPSIZE", stepsize}, {"FROM", from}, {"TO", to}});
+    };
+    expect_all_well(run_ranks("take_steps", 1, whole.path(), from_to("0", "5")));
+    expect_all_well(run_ranks("take_steps", 3, directory.path(), from_to("0", "3")));
+    expect_all_well(run_ranks("take_steps", 2, directory.path(), from_to("3", "5")));
+    ASSERT_FALSE(weights_of(whole, 0).empty());
+    for (int rank = 0; rank < 2; ++rank) {
+      EXPECT_TRUE(weights_of(directory, rank) == weights_of(whole, 0)) << stepsize;
+    }
+  }
+}
+
+TEST(Ranks, OtherNumbersForTheStepsizeAreRefusedByAll) {
+  const TemporaryDirectory directory;
+  const auto results =
+      run_ranks("other_numbers", 2, directory.path(), with({{"STEPSIZE", "momo"}}));
+  expect_all_well(results);
+  expect_texts(results, {"the loss in rank 1 is 1.5, in rank 0 2", "batches together",
+                         "in rank 1 has seen other steps", "same checkpoint"});
 }
 
 template <class T>

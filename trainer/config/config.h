@@ -96,11 +96,22 @@ struct TrainConfig {
   std::int64_t accumulation() const { return batch / micro(); }
 };
 
+// Or "auto": found from what the run sees.
+struct NumberOrAuto {
+  double number = 0;
+  bool automatic = false;
+
+  NumberOrAuto() = default;
+  NumberOrAuto(double value) : number(value) {}  // NOLINT: a number is one of its values
+  friend bool operator==(const NumberOrAuto&, const NumberOrAuto&) = default;
+};
+
 struct OptimizerConfig {
   std::string method = "unconstrained_clipped_scion";
   double lr = 0.01;
   double alpha = 0.1;
-  std::optional<double> rho = {};
+  std::optional<NumberOrAuto> rho = {};
+  std::string stepsize = "none";
   std::string short_step = "plain";
   std::string solver = "exact";
   std::optional<double> beta = {}, l0 = {}, l1 = {};

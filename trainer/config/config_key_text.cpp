@@ -37,6 +37,9 @@ std::string toml(double value) {
   const bool looks_like_integer = text.find_first_not_of("-0123456789") == std::string::npos;
   return looks_like_integer ? text + ".0" : text;
 }
+std::string toml(const NumberOrAuto& value) {
+  return value.automatic ? toml_string("auto") : toml(value.number);
+}
 std::string toml(const std::string& value) { return toml_string(value); }
 template <class T>
 std::string toml(const std::optional<T>& value) {
@@ -74,8 +77,9 @@ std::string Range::text() const {
 }
 
 std::string Key::type() const {
-  constexpr std::string_view names[] = {"boolean", "integer",          "number",          "number",
-                                        "text",    "list of integers", "list of numbers", "list"};
+  constexpr std::string_view names[] = {
+      "boolean", "integer",          "number",          "number", "number or \"auto\"",
+      "text",    "list of integers", "list of numbers", "list"};
   return std::string(names[place.index()]);
 }
 

@@ -7,6 +7,7 @@
 #include "normball/method.h"
 #include "normball/norms.h"
 #include "normball/polar.h"
+#include "normball/step_rule.h"
 #include "trainer/config/kinds.h"
 
 namespace normball::trainer::config {
@@ -50,6 +51,9 @@ std::vector<std::string_view> names_of(std::span<const Kind> kinds) {
 void check_norm(std::string_view text) { parse_norm(text); }
 void check_solver(std::string_view text) { parse_polar_solver(text); }
 void check_average(std::string_view text) { parse_average(text); }
+void check_stepsize(std::string_view text) {
+  if (text != "none") parse_step_rule(text);
+}
 
 std::vector<Key> make_keys() {
   using enum OnResume;
@@ -223,7 +227,12 @@ std::vector<Key> make_keys() {
   optimizer("alpha", place<&Config::optimizer, &O::alpha>(), above_zero_to_one,
             "weight of the newest gradient in the average");
   optimizer("rho", place<&Config::optimizer, &O::rho>(), positive,
-            "clipping threshold on s, in the units of the loss's reduction");
+            "clipping threshold on s, in the units of the loss's reduction. auto (clipped_gd, "
+            "clipped_lars and the clipped scions): the median of the last 100 s");
+  optimizer("stepsize", place<&Config::optimizer, &O::stepsize>(), {},
+            "a rule that finds the length of steps: none (all have the length lr), adagrad, "
+            "distance_aware (which needs no lr), momo(f_star=0) or auto_clipped(quantile=0.5)",
+            {}, check_stepsize);
   optimizer("short_step", place<&Config::optimizer, &O::short_step>(), {},
             "clip s itself, or variant 1 or 2 as printed (s3cg: plain is norm)",
             {"plain", "norm", "diameter"});

@@ -27,8 +27,9 @@ struct Range {
 template <class T>
 using At = T& (*)(Config&);
 using Place =
-    std::variant<At<bool>, At<std::int64_t>, At<double>, At<std::optional<double>>, At<std::string>,
-                 At<std::vector<std::int64_t>>, At<std::vector<double>>, At<std::vector<Route>>>;
+    std::variant<At<bool>, At<std::int64_t>, At<double>, At<std::optional<double>>,
+                 At<std::optional<NumberOrAuto>>, At<std::string>, At<std::vector<std::int64_t>>,
+                 At<std::vector<double>>, At<std::vector<Route>>>;
 
 enum class OnResume { Same, Free };
 

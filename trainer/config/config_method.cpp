@@ -1,8 +1,11 @@
 #include "trainer/config/config_method.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
+
+#include "normball/base/error.h"
 
 namespace normball::trainer::config {
 namespace {
@@ -11,7 +14,45 @@ void use_solver(Norm& norm, std::string_view solver) {
   if (auto* spectral = std::get_if<Spectral>(&norm)) spectral->solver = parse_polar_solver(solver);
 }
 
+// Methods that clip, and what they are without.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> unclipped = {{
+    {"clipped_gd", "normalized_gd"},
+    {"clipped_lars", "lars"},
+    {"clipped_scion", "scion"},
+    {"unconstrained_clipped_scion", "unconstrained_scion"},
+}};
+
+bool reads_rho(const OptimizerConfig& options) {
+  MethodOptions all{.lr = 1, .rho = 1, .beta = 1, .l0 = 1, .l1 = 1};
+  MethodOptions other = all;
+  other.rho = 2;
+  return rho(make_method(options.method, all).rule) != rho(make_method(options.method, other).rule);
+}
+
 }  // namespace
+
+bool finds_scale(const OptimizerConfig& options) {
+  return options.stepsize != "none" && is_core_method(options.method) &&
+         takes_stepsize(options.method) && needs_distance(parse_step_rule(options.stepsize));
+}
+
+double first_lr(const OptimizerConfig& options) { return finds_scale(options) ? 1 : options.lr; }
+
+CoreMethod core_choice(const OptimizerConfig& options) {
+  const bool automatic = options.rho && options.rho->automatic && reads_rho(options);
+  if (automatic) {
+    const auto found = std::ranges::find(unclipped, options.method,
+                                         &std::pair<std::string_view, std::string_view>::first);
+    if (found == unclipped.end()) {
+      throw_invalid("make_method", "rho = \"auto\" is for the methods clipped_gd, clipped_lars, ",
+                    "clipped_scion and unconstrained_clipped_scion; '", options.method,
+                    "' needs a number");
+    }
+    return {std::string(found->second), "auto_clipped"};
+  }
+  if (options.stepsize == "none" || !takes_stepsize(options.method)) return {options.method};
+  return {options.method, options.stepsize};
+}
 
 Schedule lr_schedule(const Config& config, std::int64_t steps) {
   const auto& schedule = config.schedule;
@@ -22,7 +63,7 @@ Schedule lr_schedule(const Config& config, std::int64_t steps) {
   if (schedule.kind == "warmdown") {
     decay = Warmdown{steps, std::max<std::int64_t>(share(schedule.decay), 1)};
   }
-  Schedule lr(config.optimizer.lr, decay, share(schedule.warmup));
+  Schedule lr(first_lr(config.optimizer), decay, share(schedule.warmup));
   validate(lr);
   return lr;
 }
@@ -33,13 +74,16 @@ bool is_core_method(std::string_view name) {
 
 Method core_method(const Config& config, std::int64_t steps) {
   const auto& options = config.optimizer;
-  Method method = make_method(options.method, {.lr = lr_schedule(config, steps),
-                                               .alpha = Schedule(options.alpha),
-                                               .rho = options.rho,
-                                               .beta = options.beta,
-                                               .l0 = options.l0,
-                                               .l1 = options.l1,
-                                               .short_step = parse_short_step(options.short_step)});
+  const CoreMethod chosen = core_choice(options);
+  MethodOptions given{.lr = lr_schedule(config, steps),
+                      .alpha = Schedule(options.alpha),
+                      .beta = options.beta,
+                      .l0 = options.l0,
+                      .l1 = options.l1,
+                      .short_step = parse_short_step(options.short_step)};
+  if (options.rho && !options.rho->automatic) given.rho = options.rho->number;
+  if (chosen.stepsize) given.stepsize = parse_step_rule(*chosen.stepsize);
+  Method method = make_method(chosen.name, given);
   if (method.norm) use_solver(*method.norm, options.solver);
   return method;
 }

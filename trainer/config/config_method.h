@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "normball/method.h"
@@ -10,12 +12,23 @@
 
 namespace normball::trainer::config {
 
+// optimizer.lr, or 1 where the stepsize finds the scale of the steps itself.
+double first_lr(const OptimizerConfig& options);
+bool finds_scale(const OptimizerConfig& options);
 // lr over a run of this many steps; the shares of the configuration become whole steps.
 Schedule lr_schedule(const Config& config, std::int64_t steps);
 
 // Whether the core has the method; the others are LibTorch's and Muon.
 bool is_core_method(std::string_view name);
 Method core_method(const Config& config, std::int64_t steps);
+
+// The method of the core that steps, and the rule in place of its own, if so: rho = "auto" is the
+// rule auto_clipped of the method whose steps are not clipped.
+struct CoreMethod {
+  std::string name;
+  std::optional<std::string> stepsize = {};
+};
+CoreMethod core_choice(const OptimizerConfig& options);
 
 // [norm] for the core's routing: norms and radii by role, routes as rules. What the method sets
 // itself, whatever [norm] says, is left out.

@@ -12,12 +12,16 @@ constexpr std::string_view all_but = "all but ";
 
 // The core's methods of which this is true, as a list.
 template <class Predicate>
-std::string methods_that(const Predicate& holds) {
+std::string names_of(const Predicate& holds) {
   std::string list;
   for (const auto name : method_names()) {
-    if (holds(method_use(name))) list.append(list.empty() ? "" : ", ").append(name);
+    if (holds(name)) list.append(list.empty() ? "" : ", ").append(name);
   }
   return list;
+}
+template <class Predicate>
+std::string methods_that(const Predicate& holds) {
+  return names_of([&](std::string_view name) { return holds(method_use(name)); });
 }
 std::string readers(bool MethodUse::*option) {
   return methods_that([=](const MethodUse& use) { return use.*option; });
@@ -114,7 +118,12 @@ const std::vector<Row>& table() {
       {"augment.magnitude, augment.deviation, augment.probability",
        {.data = "folder", .conditions = {with_operations}}},
       {"train.label_smoothing", {.models = "cnn, mlp, vit"}},
-      {"optimizer.lr, schedule.kind, schedule.warmup", {.methods = readers_of_lr()}},
+      {"optimizer.lr",
+       {.methods = readers_of_lr(),
+        .conditions = {{[](const Config& c) { return !finds_scale(c.optimizer); },
+                        "optimizer.stepsize is not distance_aware, whose steps are in the units of "
+                        "the balls"}}}},
+      {"schedule.kind, schedule.warmup", {.methods = readers_of_lr()}},
       {"schedule.decay",
        {.methods = readers_of_lr(),
         .conditions = {{[](const Config& c) { return c.schedule.kind == "warmdown"; },
@@ -125,8 +134,13 @@ const std::vector<Row>& table() {
                         "schedule.kind is cosine"}}}},
       {"optimizer.alpha", {.methods = readers(&MethodUse::alpha)}},
       {"optimizer.rho", {.methods = readers(&MethodUse::rho)}},
+      {"optimizer.stepsize", {.methods = names_of(takes_stepsize)}},
       {"optimizer.short_step",
-       {.methods = methods_that([](const MethodUse& use) { return use.short_steps.size() > 1; })}},
+       {.methods = methods_that([](const MethodUse& use) { return use.short_steps.size() > 1; }),
+        .conditions = {{[](const Config& c) {
+                          return !(c.optimizer.rho && c.optimizer.rho->automatic);
+                        },
+                        "optimizer.rho is not auto"}}}},
       {"optimizer.solver",
        {.conditions = {{uses_solver,
                         "optimizer.method steps in a spectral norm that names no solver"}}}},

@@ -83,9 +83,10 @@ void validate(const Config& config, std::string_view where) {
     wrong(where, "schedule.warmup + schedule.decay must not exceed 1, got ", schedule.warmup, " + ",
           schedule.decay);
   }
-  if (schedule.kind == "cosine" && schedule.end > config.optimizer.lr) {
-    wrong(where, "schedule.end = ", schedule.end,
-          " must not exceed optimizer.lr = ", config.optimizer.lr);
+  if (schedule.kind == "cosine" && schedule.end > first_lr(config.optimizer)) {
+    wrong(where, "schedule.end = ", schedule.end, " must not exceed ",
+          finds_scale(config.optimizer) ? "the first lr" : "optimizer.lr", " = ",
+          first_lr(config.optimizer));
   }
   if (config.run.resume.empty()) {
     wrong(where, "run.resume must be never, auto or a checkpoint's directory, not empty");

@@ -49,6 +49,14 @@ class Reader {
     check_range(value, node);
     out = value;
   }
+  void read(const toml::node& node, NumberOrAuto& out) const {
+    if (const auto* text = node.as_string(); text != nullptr && text->get() == "auto") {
+      out.automatic = true;
+      return;
+    }
+    if (!node.is_number()) mismatch(node, "a number or \"auto\"");
+    read(node, out.number);
+  }
   void read(const toml::node& node, std::string& out) const {
     const auto* value = node.as_string();
     if (value == nullptr) mismatch(node, "a string in quotes");

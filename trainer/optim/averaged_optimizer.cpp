@@ -58,11 +58,11 @@ AveragedOptimizer::AveragedOptimizer(std::unique_ptr<TrainingOptimizer> inner, A
   }
 }
 
-StepOutcome AveragedOptimizer::step() {
+StepOutcome AveragedOptimizer::step(double loss) {
   averaged_.begin_step(views_);
   StepOutcome outcome;
   try {
-    outcome = inner_->step();
+    outcome = inner_->step(loss);
   } catch (...) {
     averaged_.cancel_step(views_);
     throw;

@@ -32,7 +32,7 @@ Muon::Muon(const config::Config& config, Schedule lr,
   rest_ = std::make_unique<TorchOptimizer>(adamw, scaled(lr, adamw_share), others_);
 }
 
-StepOutcome Muon::step() {
+StepOutcome Muon::step(double loss) {
   StepOutcome outcome;
   for (const auto* part : {&matrices_, &others_}) {
     if (const auto* bad = first_nonfinite(*part)) {
@@ -41,8 +41,8 @@ StepOutcome Muon::step() {
     }
   }
   look_ahead();
-  outcome = hidden_->step();
-  rest_->step();
+  outcome = hidden_->step(loss);
+  rest_->step(loss);
   return outcome;
 }
 

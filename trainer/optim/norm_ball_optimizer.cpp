@@ -16,7 +16,9 @@ NormBallOptions numbers_of(const config::Config& config) {
   NormBallOptions options;
   const auto takes = [&](const char* key) { return config::has_effect(key, config); };
   if (takes("optimizer.alpha")) options.alpha(given.alpha);
-  if (takes("optimizer.rho")) options.rho(given.rho);
+  const auto stepsize = config::core_choice(given).stepsize;
+  if (stepsize) options.stepsize(*stepsize);
+  if (takes("optimizer.rho") && given.rho && !given.rho->automatic) options.rho(given.rho->number);
   if (takes("optimizer.beta")) options.beta(given.beta);
   if (takes("optimizer.l0")) options.l0(given.l0);
   if (takes("optimizer.l1")) options.l1(given.l1);
@@ -55,7 +57,8 @@ NormBallOptions with_routing(NormBallOptions options, const config::Config& conf
 NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::int64_t steps,
                                      const std::vector<models::ModelParameter>& parameters,
                                      std::shared_ptr<ranks::Ranks> ranks)
-    : NormBallOptimizer(config, config.optimizer.method, numbers_of(config).ranks(std::move(ranks)),
+    : NormBallOptimizer(config, config::core_choice(config.optimizer).name,
+                        numbers_of(config).ranks(std::move(ranks)),
                         config::core_method(config, steps).lr, parameters) {}
 
 NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::string_view method,
@@ -64,13 +67,15 @@ NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::string_v
     : lr_(lr),
       optimizer_(groups_of(parameters), method,
                  with_routing(options.lr(lr.value), config, parameters)),
-      constrained_(optimizer_.method().constrained) {}
+      constrained_(optimizer_.method().constrained),
+      memory_(torch::zeros({static_cast<std::int64_t>(optimizer_.rule_memory().size())},
+                           torch::kFloat64)) {}
 
-StepOutcome NormBallOptimizer::step() {
+StepOutcome NormBallOptimizer::step(double loss) {
   StepOutcome outcome{.lr = lr_.at(optimizer_.steps_taken())};
   optimizer_.param_groups()[0].options().set_lr(outcome.lr);
   try {
-    optimizer_.step();
+    optimizer_.step(loss);
   } catch (const NonFiniteError& error) {
     if (error.layer().empty()) throw;  // no gradient is to blame
     outcome.nonfinite = error.layer();
@@ -81,7 +86,16 @@ StepOutcome NormBallOptimizer::step() {
   outcome.eta = report.eta;
   outcome.clipped = report.clipped;
   if (constrained_) outcome.gap = report.wolfe_gap;
+  if (memory_.numel() > 0) {
+    outcome.length = report.gamma * report.eta;
+    if (report.threshold > 0) outcome.rho = report.threshold;
+  }
   return outcome;
+}
+
+void NormBallOptimizer::set_steps_taken(std::int64_t steps) {
+  const std::span numbers(memory_.data_ptr<double>(), static_cast<size_t>(memory_.numel()));
+  optimizer_.set_steps_taken(steps, numbers);
 }
 
 std::vector<NamedTensor> NormBallOptimizer::state() {
@@ -90,6 +104,9 @@ std::vector<NamedTensor> NormBallOptimizer::state() {
   for (auto& [name, tensor] : optimizer_.layer_state()) {
     tensors.push_back({std::move(name), std::move(tensor)});
   }
+  const auto& numbers = optimizer_.rule_memory();
+  std::ranges::copy(numbers, memory_.data_ptr<double>());
+  if (!numbers.empty()) tensors.push_back({"stepsize_memory", memory_});
   return tensors;
 }
 

@@ -18,16 +18,17 @@ class NormBallOptimizer final : public TrainingOptimizer {
                     normball::optim::NormBallOptions options, Schedule lr,
                     const std::vector<models::ModelParameter>& parameters);
 
-  StepOutcome step() override;
+  StepOutcome step(double loss) override;
   std::int64_t steps_taken() const override { return optimizer_.steps_taken(); }
   std::vector<NamedTensor> state() override;
-  void set_steps_taken(std::int64_t steps) override { optimizer_.set_steps_taken(steps); }
+  void set_steps_taken(std::int64_t steps) override;
   std::string explain() override { return optimizer_.explain(); }
 
  private:
   Schedule lr_;
   normball::optim::NormBall optimizer_;
   bool constrained_;
+  torch::Tensor memory_;  // of the stepsize, for checkpoints; empty where it has none
 };
 
 }  // namespace normball::trainer::optim

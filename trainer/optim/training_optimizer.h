@@ -24,9 +24,12 @@ struct StepOutcome {
   std::optional<double> eta = {};
   std::optional<bool> clipped = {};
   std::optional<double> gap = {};             // where constrained
+  std::optional<double> length = {};          // γη, where a stepsize was chosen that finds it
+  std::optional<double> rho = {};             // that it found to clip at; none at the first step
   std::optional<std::string> nonfinite = {};  // the first parameter with a bad gradient: no step
 };
 
+// In float32 or float64, contiguous, on the CPU.
 struct NamedTensor {
   std::string name;
   torch::Tensor tensor;
@@ -36,9 +39,10 @@ class TrainingOptimizer {
  public:
   virtual ~TrainingOptimizer() = default;
 
-  // From the gradients of the model's parameters. Where one is not finite nothing changes. What the
-  // gradients hold afterwards is of no use.
-  virtual StepOutcome step() = 0;
+  // From the gradients of the model's parameters; `loss` is what they are the gradients of, at the
+  // same weights, of all ranks together. Where a gradient is not finite nothing changes. What they
+  // hold afterwards is of no use.
+  virtual StepOutcome step(double loss) = 0;
   // Steps taken, without those refused.
   virtual std::int64_t steps_taken() const = 0;
 

@@ -46,7 +46,10 @@ void take_settings(const config::Config& config, RunData& run) {
                   {"data", config.data.kind},
                   {"batch", std::to_string(config.train.batch)},
                   {"seed", std::to_string(config.run.seed)}};
-  if (config.optimizer.rho) run.settings["rho"] = number_text(*config.optimizer.rho);
+  if (const auto& rho = config.optimizer.rho) {
+    run.settings["rho"] = rho->automatic ? "auto" : number_text(rho->number);
+  }
+  if (config.optimizer.stepsize != "none") run.settings["stepsize"] = config.optimizer.stepsize;
   for (const std::string& part : {config.model.kind, config.data.kind, config.data.path,
                                   config.data.validation, config.data.bpe}) {
     run.task += part + '\n';

@@ -6,6 +6,16 @@
 
 namespace normball::trainer::train {
 
+namespace {
+
+run::Dtype dtype_of(const torch::Tensor& tensor) {
+  const bool wide = tensor.scalar_type() == torch::kFloat64;
+  TORCH_INTERNAL_ASSERT(wide || tensor.scalar_type() == torch::kFloat32);
+  return wide ? run::Dtype::F64 : run::Dtype::F32;
+}
+
+}  // namespace
+
 std::vector<optim::NamedTensor> model_state(const models::Model& model) {
   std::vector<optim::NamedTensor> tensors;
   for (const auto& parameter : model.parameters()) {
@@ -18,9 +28,9 @@ std::vector<optim::NamedTensor> model_state(const models::Model& model) {
 std::vector<run::TensorView> views_of(const std::vector<optim::NamedTensor>& tensors) {
   std::vector<run::TensorView> views;
   for (const auto& [name, tensor] : tensors) {
-    TORCH_INTERNAL_ASSERT(tensor.is_contiguous() && tensor.scalar_type() == torch::kFloat32);
-    const std::span values(tensor.data_ptr<float>(), static_cast<size_t>(tensor.numel()));
-    views.push_back({name, run::Dtype::F32, tensor.sizes().vec(), std::as_bytes(values)});
+    TORCH_INTERNAL_ASSERT(tensor.is_contiguous());
+    const auto* data = static_cast<const std::byte*>(tensor.data_ptr());
+    views.push_back({name, dtype_of(tensor), tensor.sizes().vec(), {data, tensor.nbytes()}});
   }
   return views;
 }
@@ -34,10 +44,10 @@ void load_tensors(const run::SafetensorsFile& file, const std::vector<optim::Nam
   }
   std::vector<const run::TensorView*> sources;
   for (const auto& [name, tensor] : into) {
-    sources.push_back(&file.at(name, run::Dtype::F32, tensor.sizes()));
+    sources.push_back(&file.at(name, dtype_of(tensor), tensor.sizes()));
   }
   for (size_t i = 0; i < into.size(); ++i) {
-    std::memcpy(into[i].tensor.data_ptr<float>(), sources[i]->data.data(), sources[i]->data.size());
+    std::memcpy(into[i].tensor.data_ptr(), sources[i]->data.data(), sources[i]->data.size());
   }
 }
 

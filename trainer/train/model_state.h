@@ -12,7 +12,7 @@ namespace normball::trainer::train {
 // Parameters and buffers, in place.
 std::vector<optim::NamedTensor> model_state(const models::Model& model);
 
-// Views of contiguous float32 CPU tensors, which must live as long.
+// Views of the tensors, which must live as long.
 std::vector<run::TensorView> views_of(const std::vector<optim::NamedTensor>& tensors);
 
 // Checks names, types and shapes of all first, then copies: on an error nothing has changed. `what`

@@ -61,6 +61,8 @@ run::MetricsLine Recorder::line_of(std::int64_t step, double loss,
   add("dual_norm", outcome.pairing);
   add("eta", outcome.eta);
   add("clipped", outcome.clipped);
+  add("step_length", outcome.length);
+  add("rho", outcome.rho);
   add("gap", outcome.gap);
   add("nonfinite", outcome.nonfinite);
   return line;

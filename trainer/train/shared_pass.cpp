@@ -11,7 +11,7 @@ namespace {
 
 // What a rank has to tell of its part.
 struct Part {
-  double mean = 0;
+  double mean = 0, reduced = 0;
   std::int64_t units = 0;
   std::int64_t bad_piece = -1;      // the micro-batch
   std::int64_t bad_parameter = -1;  // its number
@@ -70,7 +70,7 @@ SharedPass::SharedPass(const Team& team, const models::Model& model,
 void SharedPass::finish(BatchLoss& loss, const std::vector<torch::Tensor>& buffers_before) {
   const auto bad_parameter = gradients_.finish();
   combine_statistics(buffers_before);
-  Part own{.mean = loss.mean, .units = loss.units};
+  Part own{.mean = loss.mean, .reduced = loss.reduced, .units = loss.units};
   if (loss.bad) {
     own.bad_piece = loss.bad->piece;
   } else if (bad_parameter) {
@@ -80,6 +80,7 @@ void SharedPass::finish(BatchLoss& loss, const std::vector<torch::Tensor>& buffe
   loss = {};
   for (const Part& part : all) {
     loss.mean += part.mean;
+    loss.reduced += part.reduced;
     loss.units += part.units;
   }
   const auto bad = std::ranges::find_if(

@@ -23,6 +23,7 @@ struct BatchLoss {
     std::int64_t piece = -1;  // which micro-batch, of a loss
   };
   double mean = 0;         // that of the bad micro-batch, where there is one
+  double reduced = 0;      // as train.loss has it: what the gradients are of
   std::int64_t units = 0;  // images or tokens
   std::optional<Bad> bad = {};
 };

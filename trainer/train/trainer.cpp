@@ -129,6 +129,7 @@ BatchLoss Trainer::accumulate_gradients() {
     result.mean += loss / parts;
     const double weight =
         config_.train.loss == "sum" ? static_cast<double>(outcome.count) : 1 / parts;
+    result.reduced += loss * weight;
     if (shared_pass_ && i + 1 == pieces_.size()) shared_pass_->expect_last_piece();
     (outcome.loss * weight).backward();
   }
@@ -143,7 +144,7 @@ optim::StepOutcome Trainer::take_step(const BatchLoss& loss) {
     refuse(loss, outcome, loss.bad->where);
     return outcome;
   }
-  optim::StepOutcome outcome = optimizer_->step();
+  optim::StepOutcome outcome = optimizer_->step(loss.reduced);
   if (outcome.nonfinite) refuse(loss, outcome, bad_gradient(*outcome.nonfinite).where);
   return outcome;
 }

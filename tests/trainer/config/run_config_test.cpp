@@ -243,7 +243,10 @@ TEST(Config, ResumingFollowsTheTable) {
           using T = std::remove_reference_t<decltype(value)>;
           if constexpr (std::is_same_v<T, bool>) value = !value;
           if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>) value += 1;
-          if constexpr (std::is_same_v<T, std::optional<double>>) value = 17;
+          if constexpr (std::is_same_v<T, std::optional<double>> ||
+                        std::is_same_v<T, std::optional<NumberOrAuto>>) {
+            value = 17;
+          }
           if constexpr (std::is_same_v<T, std::string>) value += "x";
           if constexpr (std::is_same_v<T, std::vector<std::int64_t>> ||
                         std::is_same_v<T, std::vector<double>>) {
@@ -299,7 +302,8 @@ TEST(Config, NumbersHaveLimits) {
   for (const Key& key : config_keys()) {
     const bool integer = std::holds_alternative<At<std::int64_t>>(key.place);
     const bool number = integer || std::holds_alternative<At<double>>(key.place) ||
-                        std::holds_alternative<At<std::optional<double>>>(key.place);
+                        std::holds_alternative<At<std::optional<double>>>(key.place) ||
+                        std::holds_alternative<At<std::optional<NumberOrAuto>>>(key.place);
     if (!number) continue;
     ++numbers;
     SCOPED_TRACE(key.full_name());
@@ -434,6 +438,72 @@ TEST(ConfigUse, AgreesWithTheCoreOnWhatMethodsRead) {
           << name << ' ' << key.name;
     }
   }
+}
+
+TEST(ConfigUse, AgreesWithTheCoreOnWhichMethodsTakeAStepsize) {
+  const auto keys = config_keys();
+  const auto key = std::ranges::find(keys, std::string_view("stepsize"), &Key::name);
+  for (const auto name : method_names()) {
+    Config config;
+    config.optimizer.method = name;
+    EXPECT_EQ(takes_stepsize(name), why_unused(*key, config).empty()) << name;
+  }
+}
+
+TEST(Config, AStepsizeReplacesTheRule) {
+  const auto method_of = [](const std::vector<std::string>& settings) {
+    Config config;
+    for (const auto& setting : settings) apply_setting(config, setting);
+    config.run.steps = 10;
+    validate(config, "test");
+    const Config again = parsed(to_toml(config));
+    EXPECT_EQ(again.optimizer.rho, config.optimizer.rho);
+    EXPECT_EQ(again.optimizer.stepsize, config.optimizer.stepsize);
+    return core_method(config, 10);
+  };
+  const std::string scion = "optimizer.method=unconstrained_scion";
+  EXPECT_EQ(method_of({scion, "optimizer.stepsize=momo(f_star=0.5)"}).rule, StepRule(Momo{0.5}));
+  EXPECT_EQ(method_of({scion}).rule, StepRule(Normalized{}));
+  // No lr, and the schedule is that of 1.
+  const Method distance = method_of(
+      {scion, "optimizer.stepsize=distance_aware", "optimizer.lr=0.5", "schedule.kind=linear"});
+  EXPECT_EQ(distance.rule, StepRule(DistanceAware{}));
+  EXPECT_EQ(distance.lr.value, 1);
+  for (const auto& [clipped, plain] : {std::pair("clipped_gd", "normalized_gd"),
+                                       {"clipped_lars", "lars"},
+                                       {"clipped_scion", "scion"},
+                                       {"unconstrained_clipped_scion", "unconstrained_scion"}}) {
+    const Method method =
+        method_of({std::string("optimizer.method=") + clipped, "optimizer.rho=auto"});
+    EXPECT_EQ(method.rule, StepRule(AutoClipped{}));
+    EXPECT_EQ(method.name, plain);
+  }
+  const auto refused = [&](const std::vector<std::string>& settings,
+                           const std::vector<std::string>& parts) {
+    expect_invalid([&] { method_of(settings); }, parts);
+  };
+  refused({"optimizer.method=ggnc", "optimizer.rho=auto"}, {"auto", "ggnc", "clipped_scion"});
+  refused({scion, "optimizer.stepsize=adagard"}, {"optimizer.stepsize", "adagrad"});
+  refused({"optimizer.rho=automatic"}, {"a number or \"auto\"", "automatic"});
+  refused({"optimizer.method=scion", "optimizer.stepsize=distance_aware"},
+          {"distance_aware can reach inf", "ball"});
+  refused({scion, "optimizer.stepsize=distance_aware", "schedule.kind=cosine", "schedule.end=2"},
+          {"the first lr = 1"});
+  // What has no effect is refused where it is given.
+  const auto load = [&](const std::vector<std::string>& settings) {
+    load_config("demo-unconstrained-scion", settings);
+  };
+  load({"optimizer.stepsize=adagrad"});
+  expect_invalid(
+      [&] {
+        load({"optimizer.stepsize=distance_aware", "optimizer.lr=1"});
+      },
+      {"optimizer.lr", "distance_aware"});
+  expect_invalid(
+      [&] {
+        load({"optimizer.method=ggnc", "optimizer.rho=1", "optimizer.stepsize=momo"});
+      },
+      {"optimizer.stepsize", "ggnc"});
 }
 
 TEST(ConfigUse, EveryRowNamesKeysModelsDataAndMethodsThatExist) {

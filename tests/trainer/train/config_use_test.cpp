@@ -213,6 +213,7 @@ class ConfigUse : public ::testing::Test {
         {"optimizer.lr", "0.2"},
         {"optimizer.alpha", "0.5"},
         {"optimizer.rho", "70"},
+        {"optimizer.stepsize", "adagrad"},
         {"optimizer.short_step", "diameter"},
         {"optimizer.solver", "muon"},
         {"optimizer.beta", "2"},

@@ -142,16 +142,22 @@ class TrainerRanks : public ::testing::Test {
     double most = 0;
     EXPECT_EQ(a.tensors().size(), b.tensors().size());
     for (const auto& tensor : a.tensors()) {
-      const auto* x = reinterpret_cast<const float*>(tensor.data.data());
-      const auto* y = reinterpret_cast<const float*>(b.at(tensor.name).data.data());
-      double apart = 0, size = 1e-30;
-      for (size_t i = 0; i < tensor.data.size() / sizeof(float); ++i) {
-        apart = std::max(apart, std::abs(double{x[i]} - double{y[i]}));
-        size = std::max(size, std::abs(double{x[i]}));
-      }
-      most = std::max(most, apart / size);
+      const auto& other = b.at(tensor.name, tensor.dtype, tensor.shape);
+      most = std::max(most, tensor.dtype == run::Dtype::F64 ? difference<double>(tensor, other)
+                                                            : difference<float>(tensor, other));
     }
     return most;
+  }
+  template <class T>
+  static double difference(const run::TensorView& a, const run::TensorView& b) {
+    const auto* x = reinterpret_cast<const T*>(a.data.data());
+    const auto* y = reinterpret_cast<const T*>(b.data.data());
+    double apart = 0, size = 1e-30;
+    for (size_t i = 0; i < a.data.size() / sizeof(T); ++i) {
+      apart = std::max(apart, std::abs(double{x[i]} - double{y[i]}));
+      size = std::max(size, std::abs(double{x[i]}));
+    }
+    return apart / size;
   }
 
   // Measured: 3e-7, 2e-5 and 3e-4. Directions of matrices with small singular values, and averages
@@ -201,6 +207,8 @@ void expect_texts(const RankResult& result, const std::vector<std::string>& part
   }
 }
 
+const std::string unclipped = "optimizer.method=unconstrained_scion ";
+
 TEST_F(TrainerRanks, AnyNumberOfThemTrainsTheSame) {
   struct Case {
     std::string name, model, settings;
@@ -214,6 +222,9 @@ TEST_F(TrainerRanks, AnyNumberOfThemTrainsTheSame) {
       {"adamw", "gpt", "optimizer.method=adamw optimizer.lr=0.001", {2}},
       {"muon", "gpt", "optimizer.method=muon optimizer.lr=0.001", {4}},
       {"constrained", "gpt", "optimizer.method=clipped_scion norm.hidden_radius=5", {2}},
+      {"distance", "gpt", unclipped + "optimizer.stepsize=distance_aware(first=0.01)", {3}},
+      {"momo", "gpt", unclipped + "optimizer.stepsize=momo train.loss=sum", {2}},
+      {"auto", "gpt", "optimizer.rho=auto", {2}},
       {"mlp", "mlp", "", {4}},
       {"cnn", "cnn", "train.micro_batch=12 data.flip=true", {2, 3, 4}}};
   for (const auto& [name, model, settings, numbers] : cases) {
@@ -231,16 +242,23 @@ TEST_F(TrainerRanks, AnyNumberOfThemTrainsTheSame) {
 }
 
 TEST_F(TrainerRanks, OneThatStoppedGoesOnToTheBit) {
-  const Environment variables = {{"MODEL", "gpt"}, {"SETTINGS", "train.micro_batch=4"}};
-  train("whole", 3, variables);
-  Environment first = variables;
-  first["STOP_AFTER"] = "2";
-  train("parts", 3, first);
-  Environment rest = variables;
-  rest["SETTINGS"] += " run.resume=auto";
-  train("parts", 3, rest);
-  EXPECT_EQ(difference(checkpoint("whole").model, checkpoint("parts").model), 0);
-  EXPECT_EQ(difference(checkpoint("whole").optimizer, checkpoint("parts").optimizer), 0);
+  int number = 0;
+  for (const std::string settings :
+       {std::string("train.micro_batch=4"), unclipped + "optimizer.stepsize=distance_aware",
+        unclipped + "optimizer.stepsize=momo", std::string("optimizer.rho=auto")}) {
+    const std::string whole = "whole" + std::to_string(number);
+    const std::string parts = "parts" + std::to_string(number++);
+    const Environment variables = {{"MODEL", "gpt"}, {"SETTINGS", settings}};
+    train(whole, 3, variables);
+    Environment first = variables;
+    first["STOP_AFTER"] = "2";
+    train(parts, 3, first);
+    Environment rest = variables;
+    rest["SETTINGS"] += " run.resume=auto";
+    train(parts, 3, rest);
+    EXPECT_EQ(difference(checkpoint(whole).model, checkpoint(parts).model), 0) << settings;
+    EXPECT_EQ(difference(checkpoint(whole).optimizer, checkpoint(parts).optimizer), 0) << settings;
+  }
 }
 
 TEST_F(TrainerRanks, ARunOfFourGoesOnInOneInTwoAndInThree) {
