@@ -66,9 +66,9 @@ Finding judge_faster(std::span<const Curve> a, std::span<const Curve> b, double 
 Finding judge_change(std::span<const double> late, std::span<const double> early, bool rises,
                      double margin);
 
-// Of the line y = c + k x fitted to a run (least squares), the share k x̄ / ȳ that its mean owes to x:
-// 0 where y does not depend on x, 1 where it is proportional to it. The effect is the mean over the
-// runs, with its 95 % interval.
+// Of the line y = c + k x fitted to a run (least squares), the share k x̄ / ȳ that its mean owes to
+// x: 0 where y does not depend on x, 1 where it is proportional to it. The effect is the mean over
+// the runs, with its 95 % interval.
 Finding judge_follows(std::span<const Curve> y, std::span<const Curve> x, double margin);
 
 // Each point becomes the mean of itself and those before it, `width` in all; the first ones, which

@@ -103,8 +103,8 @@ TEST(Follows, TheShareThatGoesWithTheOtherCurve) {
   const auto share = [&](double c, double k) {
     return judge_follows(lines(c, k), along, 0.5).effect->value;
   };
-  EXPECT_NEAR(share(0, 2), 1, 1e-12);     // proportional
-  EXPECT_NEAR(share(4, 1), 0.5, 1e-4);    // 1 * 4 of 4 + 4
+  EXPECT_NEAR(share(0, 2), 1, 1e-12);   // proportional
+  EXPECT_NEAR(share(4, 1), 0.5, 1e-4);  // 1 * 4 of 4 + 4
   EXPECT_NEAR(share(12, 1), 0.25, 1e-4);
   EXPECT_NEAR(share(20, -1), -0.25, 1e-4);
   EXPECT_EQ(judge_follows(lines(1, 1), along, 0.5).answer, Answer::Holds);
@@ -145,8 +145,8 @@ TEST(All, OneThatDoesNotHoldDecides) {
 }
 
 TEST(Kinds, ReadBack) {
-  for (const auto kind : {Kind::Better, Kind::Alike, Kind::Faster, Kind::Rises, Kind::Falls,
-                          Kind::Follows}) {
+  for (const auto kind :
+       {Kind::Better, Kind::Alike, Kind::Faster, Kind::Rises, Kind::Falls, Kind::Follows}) {
     EXPECT_EQ(parse_kind(to_text(kind), "here"), kind);
   }
   EXPECT_THROW(parse_kind("bettr", "here"), std::invalid_argument);

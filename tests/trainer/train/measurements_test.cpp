@@ -215,7 +215,8 @@ TEST_F(MeasurementsTest, TheFullGradientIsTheMeanOfAnEpochsBatches) {
 TEST_F(MeasurementsTest, TheProbeIsThatOfTheFormula) {
   const auto asked = regression({"run.probe_every=3"});
   train(asked, "probed");
-  const auto batch = open_data(asked)->next();
+  const auto data = open_data(asked);
+  const auto batch = data->next();
   struct Point {
     torch::Tensor w, b, gw, gb;
   };
