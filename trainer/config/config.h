@@ -23,6 +23,10 @@ struct RunConfig {
   std::int64_t log_every = 10;
   std::int64_t eval_every = 250;
   std::int64_t checkpoint_every = 500;
+  std::int64_t layers_every = 0;
+  std::int64_t gap_every = 0;
+  std::int64_t gap_batches = 0;
+  std::int64_t probe_every = 0;
   std::int64_t keep_last = 2;
   bool keep_best = true;
   std::string nonfinite = "stop";

@@ -80,6 +80,14 @@ std::vector<Key> make_keys() {
       "steps between evaluations; 0: only at the end");
   run("checkpoint_every", place<&Config::run, &R::checkpoint_every>(), count,
       "steps between checkpoints; 0: only at the end");
+  run("layers_every", place<&Config::run, &R::layers_every>(), count,
+      "steps between lines on every layer: its part of s, its weight's norm; 0: none");
+  run("gap_every", place<&Config::run, &R::gap_every>(), count,
+      "steps between passes over the training data for its gradient's dual norm and gap; 0: none");
+  run("gap_batches", place<&Config::run, &R::gap_batches>(), count,
+      "batches of such a pass; 0: an epoch");
+  run("probe_every", place<&Config::run, &R::probe_every>(), count,
+      "steps between probes of how fast the gradient changes, of one more pass each; 0: none");
   run("keep_last", place<&Config::run, &R::keep_last>(), {.low = 1, .high = 1000},
       "checkpoints kept, the newest ones");
   run("keep_best", place<&Config::run, &R::keep_best>(), {},

@@ -95,6 +95,12 @@ struct Row {
 // What is not listed always has an effect.
 const std::vector<Row>& table() {
   static const std::vector<Row> rows = {
+      {"run.layers_every, run.gap_every, run.probe_every",
+       {.methods = "all but muon, adam, adamw, sgd"}},
+      {"run.gap_batches",
+       {.methods = "all but muon, adam, adamw, sgd",
+        .conditions = {{[](const Config& c) { return c.run.gap_every > 0; },
+                        "run.gap_every is not 0"}}}},
       {"model.layers, model.width, model.heads", {.models = "gpt, vit"}},
       {"model.context, model.vocab, model.rope_base", {.models = "gpt"}},
       {"model.patch, model.norm, model.gelu", {.models = "vit"}},

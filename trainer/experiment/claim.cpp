@@ -12,8 +12,8 @@ namespace {
 
 using sweep::Estimate;
 
-constexpr std::array<std::string_view, 5> kind_names = {"better", "alike", "faster", "rises",
-                                                        "falls"};
+constexpr std::array<std::string_view, 6> kind_names = {"better", "alike", "faster",
+                                                        "rises",  "falls", "follows"};
 constexpr std::array<std::string_view, 4> answer_names = {"holds here", "does not hold here",
                                                           "not decided here", "not run"};
 
@@ -28,6 +28,30 @@ Finding below(const Estimate& effect, double threshold) {
   if (effect.high < threshold) return {Answer::Holds, effect};
   if (effect.low > threshold) return {Answer::DoesNotHold, effect};
   return {Answer::NotDecided, effect, "the interval holds both"};
+}
+
+// The share of the mean of y that a fitted line gives to x; none where x or the mean of y tells
+// nothing.
+std::optional<double> share_of_line(const Curve& y, const Curve& x) {
+  std::vector<std::pair<double, double>> points;
+  for (size_t i = 0, j = 0; i < y.size() && j < x.size();) {
+    if (y[i].first == x[j].first) points.emplace_back(x[j].second, y[i].second);
+    const bool behind = y[i].first <= x[j].first, ahead = x[j].first <= y[i].first;
+    i += behind ? 1 : 0;
+    j += ahead ? 1 : 0;
+  }
+  const auto count = static_cast<double>(points.size());
+  double x_mean = 0, y_mean = 0, xx = 0, xy = 0;
+  for (const auto& [a, b] : points) {
+    x_mean += a / count;
+    y_mean += b / count;
+  }
+  for (const auto& [a, b] : points) {
+    xx += (a - x_mean) * (a - x_mean);
+    xy += (a - x_mean) * (b - y_mean);
+  }
+  if (points.size() < 3 || !(xx > 0) || !(y_mean > 0)) return std::nullopt;
+  return xy / xx * x_mean / y_mean;
 }
 
 }  // namespace
@@ -99,6 +123,16 @@ Finding judge_change(std::span<const double> late, std::span<const double> early
   }
   const auto ratio = sweep::paired_ratio(late, early);
   return rises ? above(ratio, 1 + margin) : below(ratio, 1 - margin);
+}
+
+Finding judge_follows(std::span<const Curve> y, std::span<const Curve> x, double margin) {
+  std::vector<double> shares;
+  for (size_t i = 0; i < std::min(y.size(), x.size()); ++i) {
+    const auto share = share_of_line(y[i], x[i]);
+    if (!share) return {.reason = "a run has too few points for a line"};
+    shares.push_back(*share);
+  }
+  return above(sweep::mean_of(shares), margin);
 }
 
 std::optional<double> mean_within(const Curve& curve, const Window& window) {

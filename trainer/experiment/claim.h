@@ -19,7 +19,8 @@ enum class Kind {
   Alike,   // they differ by no more than the margin: two one-sided tests
   Faster,  // a reaches the loss that b ends at in fewer steps: by more than the margin, a share
   Rises,   // a curve of a is higher late than early: by more than the margin, a share
-  Falls    // lower
+  Falls,   // lower
+  Follows  // it grows with another curve of the same run, as a line: by more than the margin
 };
 Kind parse_kind(std::string_view text, std::string_view where);
 std::string_view to_text(Kind kind);
@@ -34,10 +35,11 @@ struct Window {
 struct Claim {
   std::string text;  // for people
   Kind kind = Kind::Better;
-  std::string a, b = {};  // arms; Rises and Falls have only a
+  std::string a, b = {};  // arms; Rises, Falls and Follows have only a
   double margin = 0;
-  std::string curve = {};  // of Rises and Falls
-  Window early = {}, late = {};
+  std::string curve = {};        // of Rises, Falls and Follows
+  Window early = {}, late = {};  // of Rises and Falls
+  std::string along = {};        // of Follows: the other curve
 };
 
 enum class Answer { Holds, DoesNotHold, NotDecided, NotRun };
@@ -63,6 +65,11 @@ Finding judge_faster(std::span<const Curve> a, std::span<const Curve> b, double 
 // The effect is the ratio late to early of positive observations, with its 95 % interval.
 Finding judge_change(std::span<const double> late, std::span<const double> early, bool rises,
                      double margin);
+
+// Of the line y = c + k x fitted to a run (least squares), the share k x̄ / ȳ that its mean owes to
+// x: 0 where y does not depend on x, 1 where it is proportional to it. The effect is the mean over
+// the runs, with its 95 % interval.
+Finding judge_follows(std::span<const Curve> y, std::span<const Curve> x, double margin);
 
 // Each point becomes the mean of itself and those before it, `width` in all; the first ones, which
 // have too few before them, are left out.

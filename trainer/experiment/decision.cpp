@@ -102,12 +102,22 @@ Finding change_of(const Claim& claim, const ArmState& state) {
   return judge_change(late, early, claim.kind == Kind::Rises, claim.margin);
 }
 
+Finding follows_of(const Claim& claim, const ArmState& state) {
+  const auto y = curves_of(state, claim.curve), x = curves_of(state, claim.along);
+  for (const auto& [name, curves] : {std::pair{&claim.curve, &y}, {&claim.along, &x}}) {
+    if (curves->size() != state.runs.size()) return {.reason = *name + " was not recorded"};
+  }
+  return judge_follows(y, x, claim.margin);
+}
+
 Finding find(const Claim& claim, const sweep::Metric& metric, const ArmState& a,
              const ArmState& b) {
   switch (claim.kind) {
     case Kind::Rises:
     case Kind::Falls:
       return change_of(claim, a);
+    case Kind::Follows:
+      return follows_of(claim, a);
     case Kind::Faster: {
       const auto of_a = curves_of(a, metric.curve), of_b = curves_of(b, metric.curve);
       if (of_a.size() != a.runs.size() || of_b.size() != b.runs.size()) {
@@ -217,6 +227,8 @@ std::string effect_text(const Claim& claim, const sweep::Metric& metric, const F
                            : claim.kind == Kind::Alike ? claim.a + " minus " + claim.b + ": "
                            : claim.kind == Kind::Faster
                                ? "steps of " + claim.a + " over those of " + claim.b + ": "
+                           : claim.kind == Kind::Follows
+                               ? "share of " + claim.curve + " that goes with " + claim.along + ": "
                                : claim.curve + " of " + claim.a + ", late over early: ";
   std::string text = what + number(effect.value) + (points ? " percentage points" : "");
   if (effect.count > 1) {

@@ -65,6 +65,9 @@ Claim read_claim(TableReader& reader, const Experiment& here) {
     claim.curve = reader.required_text("curve");
     claim.early = read_window(reader, "early");
     claim.late = read_window(reader, "late");
+  } else if (claim.kind == Kind::Follows) {
+    claim.curve = reader.required_text("curve");
+    claim.along = reader.required_text("along");
   } else {
     claim.b = reader.required_text("b");
     here.arm(claim.b);

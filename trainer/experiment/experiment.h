@@ -73,7 +73,7 @@ constexpr size_t least_seeds = 5;  // that decide
 //   of = "gpt-fixed"                 # an arm of another experiment, with its runs
 //   [[claim]]
 //   text = "..."
-//   kind = "better"                  # alike, faster, rises, falls
+//   kind = "better"                  # alike, faster, rises, falls, follows
 //   a = "clipped"
 //   b = "scion"
 //   margin = 0.01

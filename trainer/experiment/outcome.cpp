@@ -19,7 +19,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int stretches = 20;
-constexpr std::array<std::string_view, 2> evaluated = {"val_loss", "val_accuracy"};
+constexpr std::array<std::string_view, 9> evaluated = {
+    "val_loss",        "val_accuracy", "full_loss",          "full_dual_norm", "full_gap",
+    "probe_dual_norm", "probe_ratio",  "probe_dual_norm_l2", "probe_ratio_l2"};
 constexpr std::array<std::string_view, 3> trained = {"loss", "dual_norm", "gap"};
 
 double rounded(double value) { return std::strtod(printed("%.6g", value).c_str(), nullptr); }

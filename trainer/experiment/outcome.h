@@ -18,8 +18,8 @@ namespace normball::trainer::experiment {
 struct Outcome {
   std::string arm;
   sweep::Result result;
-  // Evaluations as they are; of what is recorded in training, the means over 20 equal stretches of
-  // the steps, each at the stretch's end.
+  // Evaluations and measurements as they are; of what is recorded in training, the means over 20
+  // equal stretches of the steps, each at the stretch's end.
   std::map<std::string, Curve> curves = {};
 
   bool operator==(const Outcome&) const = default;

@@ -17,6 +17,7 @@ class AveragedOptimizer final : public TrainingOptimizer {
   std::int64_t steps_taken() const override { return inner_->steps_taken(); }
   std::vector<NamedTensor> state() override;
   void set_steps_taken(std::int64_t steps) override;
+  normball::optim::NormBall* norm_ball() override { return inner_->norm_ball(); }
   std::string explain() override;
   bool has_average() const override { return averaged_.differs(); }
   void exchange() override { averaged_.exchange(views_); }

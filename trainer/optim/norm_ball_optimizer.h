@@ -22,6 +22,7 @@ class NormBallOptimizer final : public TrainingOptimizer {
   std::int64_t steps_taken() const override { return optimizer_.steps_taken(); }
   std::vector<NamedTensor> state() override;
   void set_steps_taken(std::int64_t steps) override;
+  normball::optim::NormBall* norm_ball() override { return &optimizer_; }
   std::string explain() override { return optimizer_.explain(); }
 
  private:

@@ -15,6 +15,10 @@ namespace normball::ranks {
 class Ranks;
 }
 
+namespace normball::optim {
+class NormBall;
+}
+
 namespace normball::trainer::optim {
 
 // What a step did, for the log.
@@ -57,6 +61,9 @@ class TrainingOptimizer {
   // Puts them in the weights' place, and back again the next time. Checkpoints are saved so, and
   // set_steps_taken() undoes it.
   virtual void exchange() {}
+
+  // What takes the steps of a method of the core; null for all others.
+  virtual normball::optim::NormBall* norm_ball() { return nullptr; }
 
   // Which parameter is treated how, as a table.
   virtual std::string explain() = 0;

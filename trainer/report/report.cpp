@@ -21,9 +21,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t points_shown = 2000;
-constexpr std::array<std::string_view, 8> shown = {
-    "loss", "val_loss", "val_accuracy", "iterate_val_loss", "iterate_val_accuracy", "dual_norm",
-    "eta",  "lr"};
+constexpr std::array<std::string_view, 12> shown = {
+    "loss",      "val_loss",   "val_accuracy", "iterate_val_loss", "iterate_val_accuracy",
+    "dual_norm", "eta",        "lr",           "full_loss",        "full_dual_norm",
+    "full_gap",  "probe_ratio"};
 
 // Nothing where it cannot be read, and the reason.
 std::optional<config::Config> read_config(const fs::path& directory, std::string& reason) {
@@ -97,6 +98,16 @@ Json to_json(const RunData& run) {
       value.push_back(rounded(point.value));
     }
     json["curves"][name] = {{"step", step}, {"seconds", seconds}, {"value", value}};
+  }
+  json["layers"] = Json::object();
+  for (const auto& [name, map] : run.layers) {
+    Json rows = Json::array();
+    for (const auto& values : map.values) {
+      Json row = Json::array();
+      for (const double value : values) row.push_back(rounded(value));
+      rows.push_back(std::move(row));
+    }
+    json["layers"][name] = {{"names", map.layers}, {"step", map.steps}, {"value", rows}};
   }
   return json;
 }
@@ -184,6 +195,7 @@ RunData read_run(const fs::path& directory, EarlierEnds ends) {
   if (config && ends == EarlierEnds::LeaveOut) {
     remove_earlier_ends(metrics.lines, config->run.log_every, config->run.eval_every);
   }
+  run.layers = layer_maps(metrics.lines);
   if (metrics.lines.empty()) run.remarks.emplace_back("no step is logged yet");
   if (metrics.cut_off) run.remarks.emplace_back("the last line of metrics.jsonl is cut off");
   if (!metrics.damage.empty()) run.remarks.push_back("left out: " + metrics.damage);
@@ -289,6 +301,7 @@ std::string report_page(std::span<const RunData> runs) {
   scripts += of_one_task(runs) ? "yes\">" : "no\">";
   scripts += script_safe(data.dump(-1, ' ', false, Json::error_handler_t::replace));
   scripts += "</script>\n<script>";
+  scripts += assets::layers_script();
   scripts += assets::page_script();
   return page::begin("normball report", assets::page_style()) + without_scripts(runs) +
          page::end(scripts + "</script>");

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/report/layer_maps.h"
+
 namespace normball::trainer::report {
 
 struct CurvePoint {
@@ -25,6 +27,7 @@ struct RunData {
   std::string name;                                       // the directory's
   std::map<std::string, std::string> settings;            // method, lr, ...: from config.toml
   std::map<std::string, std::vector<CurvePoint>> curves;  // loss, val_loss, ... by metric
+  std::map<std::string, LayerMap> layers;                 // pairing, weight_norm, ...
   std::int64_t steps = 0;
   std::optional<double> seconds = {};
   std::optional<double> throughput = {};  // mean items per second

@@ -6,6 +6,7 @@
 namespace normball::trainer::report::assets {
 
 std::string_view page_style();
+std::string_view layers_script();
 std::string_view page_script();
 std::string_view chart_library();
 

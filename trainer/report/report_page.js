@@ -15,6 +15,10 @@
     {key: "iterate_val_accuracy", title: "Validation accuracy of the last iterate", note: "beside that of the average", log: false, points: true, percent: true},
     {key: "dual_norm", title: "s = ⟨d, v⟩", note: "dual norm of d; where constrained, the Wolfe gap", smooth: true, log: true},
     {key: "eta", title: "η", note: "the rule's answer to s; at ρ the step is clipped", smooth: true, log: true},
+    {key: "full_dual_norm", title: "Dual norm of the full gradient", note: "of the training set, without momentum", log: true, points: true},
+    {key: "full_gap", title: "Wolfe gap of the full gradient", note: "of the training set, without momentum", log: true, points: true},
+    {key: "full_loss", title: "Loss over the training set", note: "beside the full gradient", log: false, points: true},
+    {key: "probe_ratio", title: "Smoothness along the path", note: "‖g(y) − g(x)‖* over ‖y − x‖ of a step, on its batch", log: true, points: true},
     {key: "lr", title: "Learning rate γρ", note: "the largest step", log: false},
   ];
   const state = {
@@ -222,6 +226,8 @@
   };
   const charts = metrics.filter((metric) => runs.some((run) => numbers(run, metric.key).length)).map(makeChart);
 
+  const layers = layerCard(runs, {element, digits, css});
+
   // ---- the switches
   const pressed = (buttons, chosen) => buttons.forEach(([key, node]) => node.setAttribute("aria-pressed", String(key === chosen)));
   const choice = (field, options) => {
@@ -253,6 +259,7 @@
         ? `repeating-linear-gradient(90deg, ${color(i)} 0 10px, transparent 10px 16px)` : color(i);
     });
     charts.forEach((chart) => chart.refresh());
+    if (layers) layers.refresh();
   };
 
   const remarks = runs.flatMap((run) => run.remarks.map((text) => element("li", {}, run.name + ": " + text)));
@@ -265,7 +272,7 @@
       element("div", {class: "tools"}, element("label", {}, "smoothing", slider, shown),
         timed ? choice("x", [["step", "steps"], ["seconds", "time"]]) : null, choice("theme", [["light", "light"], ["dark", "dark"]]))),
     element("div", {class: "card scroll"}, table, remarks.length ? element("ul", {class: "remarks"}, ...remarks) : null),
-    element("div", {class: "charts"}, ...charts.map((chart) => chart.card)));
+    element("div", {class: "charts"}, ...charts.map((chart) => chart.card), layers && layers.card));
   document.fonts.ready.then(refresh);
   refresh();
 })();

@@ -6,8 +6,10 @@
 // images_per_second and seconds; an evaluation line step, val_loss, val_accuracy, val_top5 where
 // there are more than ten classes, and seconds; where those are of an average (train.average), also
 // iterate_val_loss and iterate_val_accuracy, of the last iterate. A step that was not finite has
-// nonfinite (where) and skipped or stopped. Where several ranks trained, every line has their
-// number, ranks. NaN and infinities, which JSON lacks, are the texts "NaN", "Infinity" and
+// nonfinite (where) and skipped or stopped. What train/measurements.h measures has lines of its
+// own; a name with a slash is that of one layer: pairing/blocks.0.query. Where several ranks
+// trained, every line has their number, ranks. NaN and infinities, which JSON lacks, are the texts
+// "NaN", "Infinity" and
 // "-Infinity". Only `seconds` and what ends in `_per_second` may differ between a run and its
 // repetition.
 #pragma once

@@ -136,6 +136,13 @@ void Recorder::evaluated(std::int64_t step, const Evaluation& evaluation,
   restart_rate();
 }
 
+void Recorder::measured(std::int64_t step,
+                        const std::vector<std::pair<std::string, double>>& values) {
+  if (values.empty()) return;
+  write({.step = step, .values = {values.begin(), values.end()}});
+  restart_rate();
+}
+
 void Recorder::sampled(std::int64_t step, const std::string& text) {
   if (events_) events_->text(step, "sample", text);
   progress_.print("--- step " + std::to_string(step) + "\n" + text + "\n---");

@@ -4,6 +4,9 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "trainer/config/config.h"
 #include "trainer/optim/training_optimizer.h"
@@ -38,6 +41,8 @@ class Recorder {
   // Where the evaluated weights are an average, with the last iterate's beside them.
   void evaluated(std::int64_t step, const Evaluation& evaluation,
                  const std::optional<Evaluation>& of_iterate = {});
+  // What was measured after the step, if anything was.
+  void measured(std::int64_t step, const std::vector<std::pair<std::string, double>>& values);
   void sampled(std::int64_t step, const std::string& text);
   void note(const std::string& text) { progress_.print(text); }
 

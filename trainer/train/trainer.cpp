@@ -23,9 +23,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of an epoch.
+std::int64_t batches_of(const config::Config& config, const DataFacts& facts) {
+  return std::max<std::int64_t>(1, facts.items / config.train.batch);
+}
+
 std::int64_t total_steps(const config::Config& config, const DataFacts& facts) {
   if (config.run.steps > 0) return config.run.steps;
-  return config.run.epochs * std::max<std::int64_t>(1, facts.items / config.train.batch);
+  return config.run.epochs * batches_of(config, facts);
 }
 
 run::Retention retention_of(const config::Config& config) {
@@ -57,6 +62,8 @@ Trainer::Trainer(config::Config config, TrainingOptions options)
   join_team();
   initialize();
   optimizer_ = optim::make_optimizer(config_, *model_, steps_, team_->ranks());
+  measurements_.emplace(config_, *model_, *data_, batches_of(config_, data_->facts()),
+                        optimizer_->norm_ball(), [this] { return accumulate_gradients(); });
   find_start();
 }
 
@@ -69,7 +76,9 @@ TrainingResult Trainer::run(runtime::Progress& progress) {
   bool stopping = team_->any(stop.requested());
   while (step_ < last && !stopping) {
     team_->set_activity("step " + std::to_string(step_ + 1));
+    measurements_->begin(step_ + 1);
     const BatchLoss loss = accumulate_gradients();
+    measurements_->see_gradient();
     const optim::StepOutcome outcome = take_step(loss);
     ++step_;
     evaluation_.reset();
@@ -77,6 +86,7 @@ TrainingResult Trainer::run(runtime::Progress& progress) {
                       shared_pass_ ? shared_pass_->gradients().exposed_seconds() : 0);
     recorder_->trained(step_, loss.mean, outcome, loss.units);
     outcome.nonfinite ? learning_.skipped(step_) : learning_.trained(step_, loss.mean);
+    if (!outcome.nonfinite) recorder_->measured(step_, measurements_->end());
     if (due(config_.run.eval_every) || step_ == steps_) evaluate_now();
     if (due(config_.sample.every)) sample_now();
     if (due(config_.run.checkpoint_every) || step_ == steps_) save();

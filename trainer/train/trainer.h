@@ -17,6 +17,7 @@
 #include "trainer/train/data_source.h"
 #include "trainer/train/evaluation.h"
 #include "trainer/train/learning_check.h"
+#include "trainer/train/measurements.h"
 #include "trainer/train/recorder.h"
 #include "trainer/train/shared_pass.h"
 #include "trainer/train/team.h"
@@ -85,6 +86,7 @@ class Trainer {
   std::unique_ptr<SharedPass> shared_pass_;  // null where alone
   std::int64_t steps_ = 0;
   std::unique_ptr<optim::TrainingOptimizer> optimizer_;
+  std::optional<Measurements> measurements_;
   run::CheckpointStore checkpoints_;
   std::map<std::string, std::string> facts_;  // of data and place, for checkpoints
   std::vector<std::string> notes_;            // for the user, once there is a screen

@@ -82,6 +82,45 @@ TEST(Change, RisesAndFalls) {
   EXPECT_FALSE(none.effect.has_value());
 }
 
+Curve of_steps(const std::vector<double>& values) {
+  Curve curve;
+  for (size_t i = 0; i < values.size(); ++i) curve.emplace_back(10 * (i + 1), values[i]);
+  return curve;
+}
+
+TEST(Follows, TheShareThatGoesWithTheOtherCurve) {
+  const Curve x = of_steps({1, 2, 3, 4, 10});  // of mean 4
+  const auto lines = [&](double c, double k) {
+    std::vector<Curve> curves;
+    for (const double wobble : {-0.01, 0.0, 0.01}) {
+      Curve y = x;
+      for (auto& [step, value] : y) value = c + (k + wobble) * value;
+      curves.push_back(y);
+    }
+    return curves;
+  };
+  const std::vector<Curve> along(3, x);
+  const auto share = [&](double c, double k) {
+    return judge_follows(lines(c, k), along, 0.5).effect->value;
+  };
+  EXPECT_NEAR(share(0, 2), 1, 1e-12);   // proportional
+  EXPECT_NEAR(share(4, 1), 0.5, 1e-4);  // 1 * 4 of 4 + 4
+  EXPECT_NEAR(share(12, 1), 0.25, 1e-4);
+  EXPECT_NEAR(share(20, -1), -0.25, 1e-4);
+  EXPECT_EQ(judge_follows(lines(1, 1), along, 0.5).answer, Answer::Holds);
+  EXPECT_EQ(judge_follows(lines(12, 1), along, 0.5).answer, Answer::DoesNotHold);
+  EXPECT_EQ(judge_follows(lines(4, 1), along, 0.5).answer, Answer::NotDecided);
+}
+
+TEST(Follows, OnlyStepsThatBothHaveCount) {
+  const std::vector<Curve> x(2, Curve{{10, 1}, {15, 100}, {20, 2}, {30, 3}});
+  const std::vector<Curve> y(2, Curve{{10, 2}, {20, 4}, {25, -50}, {30, 6}});
+  EXPECT_NEAR(judge_follows(y, x, 0).effect->value, 1, 1e-12);
+  const std::vector<Curve> two(2, Curve{{10, 2}, {20, 4}}), still(2, of_steps({1, 1, 1}));
+  EXPECT_FALSE(judge_follows(two, x, 0).effect.has_value());
+  EXPECT_FALSE(judge_follows(y, still, 0).effect.has_value());
+}
+
 TEST(Curves, MeanWithinAWindowOfTheSteps) {
   const Curve curve = {{25, 1}, {50, 2}, {75, 3}, {100, 5}};
   EXPECT_EQ(mean_within(curve, {0.5, 1}), 4);  // after 0.5, up to 1
@@ -106,7 +145,8 @@ TEST(All, OneThatDoesNotHoldDecides) {
 }
 
 TEST(Kinds, ReadBack) {
-  for (const auto kind : {Kind::Better, Kind::Alike, Kind::Faster, Kind::Rises, Kind::Falls}) {
+  for (const auto kind :
+       {Kind::Better, Kind::Alike, Kind::Faster, Kind::Rises, Kind::Falls, Kind::Follows}) {
     EXPECT_EQ(parse_kind(to_text(kind), "here"), kind);
   }
   EXPECT_THROW(parse_kind("bettr", "here"), std::invalid_argument);

@@ -1,6 +1,7 @@
 // Writes weights, a batch, the loss and every gradient of some small models, for
 // against_pytorch.py: in DIR, for each case, <case>.json (tensor names, shapes, offsets and the
-// configuration) and <case>.bin (the tensors, float32 or int64).
+// configuration) and <case>.bin (the tensors: floating point, or int64), in float32 and once more
+// in float64 as <case>_float64.
 #include <torch/torch.h>
 
 #include <filesystem>
@@ -34,7 +35,7 @@ class Dump {
     const auto dense = tensor.detach().contiguous();
     json_["tensors"][name] = {{"shape", dense.sizes().vec()},
                               {"offset", static_cast<std::int64_t>(data_.tellp())},
-                              {"type", dense.scalar_type() == torch::kInt64 ? "int64" : "float32"}};
+                              {"type", type_of(dense)}};
     data_.write(static_cast<const char*>(dense.data_ptr()),
                 static_cast<std::streamsize>(dense.nbytes()));
   }
@@ -45,12 +46,17 @@ class Dump {
   }
 
  private:
+  static const char* type_of(const torch::Tensor& tensor) {
+    if (tensor.scalar_type() == torch::kInt64) return "int64";
+    return tensor.scalar_type() == torch::kFloat64 ? "float64" : "float32";
+  }
+
   std::filesystem::path stem_;
   std::ofstream data_;
   json json_;
 };
 
-void dump(const std::filesystem::path& stem, json config, Model& model, const Batch& batch) {
+void dump_one(const std::filesystem::path& stem, json config, Model& model, const Batch& batch) {
   Dump out(stem, std::move(config));
   out.add("inputs", batch.inputs);
   out.add("targets", batch.targets);
@@ -69,6 +75,19 @@ void dump(const std::filesystem::path& stem, json config, Model& model, const Ba
   out.add("evaluation", model.evaluate(batch).loss);
   out.add("logits", model.predict(batch.inputs));
   out.finish();
+}
+
+void dump(const std::filesystem::path& stem, json config, Model& model, const Batch& batch) {
+  config["float64"] = false;
+  dump_one(stem, config, model, batch);
+  for (const auto& parameter : model.parameters()) {
+    torch::Tensor(parameter.tensor).mutable_grad() = torch::Tensor();
+  }
+  model.to(torch::kCPU, torch::kFloat64);
+  const bool tokens = batch.inputs.scalar_type() == torch::kInt64;
+  config["float64"] = true;
+  dump_one(stem.string() + "_float64", config, model,
+           {tokens ? batch.inputs : batch.inputs.to(torch::kFloat64), batch.targets});
 }
 
 // On spheres so large that no branch is negligible, biases included.

@@ -188,6 +188,36 @@ TEST(Report, ThinningKeepsOrderExtremesAndGaps) {
   EXPECT_EQ(thin(points, 20000).size(), points.size());
 }
 
+TEST(Report, LayersAreMapsOfTheirSteps) {
+  ScratchDirectory scratch;
+  write(scratch / "metrics.jsonl",
+        "{\"step\": 2, \"pairing/b\": 1.5, \"weight_norm/b\": 1, \"pairing/a\": 0.5}\n"
+        "{\"step\": 3, \"full_gap\": 4}\n"
+        "{\"step\": 4, \"pairing/b\": 2, \"pairing/a\": \"NaN\"}\n"
+        "{\"step\": 6, \"pairing/b\": 3, \"pairing/c\": 7}\n");
+  const RunData run = read_run(scratch.path());
+  ASSERT_EQ(run.layers.size(), 2u);
+  const LayerMap& map = run.layers.at("pairing");
+  EXPECT_EQ(map.layers, (std::vector<std::string>{"b", "a", "c"}));
+  EXPECT_EQ(map.steps, (std::vector<std::int64_t>{2, 4, 6}));
+  EXPECT_EQ(map.values[0], (std::vector<double>{1.5, 2, 3}));
+  EXPECT_EQ(map.values[1][0], 0.5);
+  EXPECT_TRUE(std::isnan(map.values[1][1]) && std::isnan(map.values[1][2]));
+  EXPECT_TRUE(std::isnan(map.values[2][0]) && std::isnan(map.values[2][1]));
+  EXPECT_EQ(map.values[2][2], 7);
+  EXPECT_EQ(run.curves.at("full_gap").at(0).value, 4);
+  const auto page = embedded(report_page(std::vector<RunData>{run}));
+  EXPECT_EQ(page[0]["layers"]["pairing"]["value"][1], nlohmann::json::parse("[0.5, null, null]"));
+
+  std::vector<run::MetricsLine> many;
+  for (std::int64_t k = 0; k < 1000; ++k) {
+    many.push_back({.step = k, .values = {{"pairing/a", static_cast<double>(k)}}});
+  }
+  const auto few = layer_maps(many, 10).at("pairing");
+  EXPECT_EQ(few.steps.size(), 10u);
+  EXPECT_EQ(few.values[0][3], static_cast<double>(few.steps[3]));
+}
+
 TEST(Report, PageHoldsTheDataAndNamesCannotBreakIt) {
   RunData run;
   run.name = "</script><script>alert(1)</script> & \"ü\"";

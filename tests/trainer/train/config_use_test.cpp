@@ -154,6 +154,7 @@ class ConfigUse : public ::testing::Test {
   static std::vector<std::string> companions(const std::string& key) {
     if (key == "schedule.decay") return {"schedule.kind=warmdown"};
     if (key == "schedule.end") return {"schedule.kind=cosine"};
+    if (key == "run.gap_batches") return {"run.gap_every=2"};
     if (key == "run.epochs") return {"run.steps=0"};
     if (key == "augment.magnitude" || key == "augment.deviation" || key == "augment.probability") {
       return {"augment.operations=5"};
@@ -172,6 +173,10 @@ class ConfigUse : public ::testing::Test {
         {"run.log_every", "2"},
         {"run.eval_every", "1"},
         {"run.checkpoint_every", "3"},
+        {"run.layers_every", "2"},
+        {"run.gap_every", "2"},
+        {"run.gap_batches", "1"},
+        {"run.probe_every", "2"},
         {"run.keep_last", "1"},
         {"model.init", kinds.init == "sphere" ? "customary" : "sphere"},
         {"model.layers", "3"},
