@@ -94,15 +94,17 @@ TrainingTask::TrainingTask(std::string_view name, int threads, const std::string
 
 TrainingTask::Seconds TrainingTask::run() {
   const Batch batch = next_batch_();
+  double loss = 0;
   const double passes = time_once([&] {
     model_->zero_grad();
     const auto outcome = model_->forward(batch);
-    if (!std::isfinite(outcome.loss.item<double>())) {
+    loss = outcome.loss.item<double>();
+    if (!std::isfinite(loss)) {
       throw_invalid("bench train", "the loss is not finite");
     }
     outcome.loss.backward();
   });
-  return {passes, time_once([&] { optimizer_->step(); })};
+  return {passes, time_once([&] { optimizer_->step(loss); })};
 }
 
 }  // namespace normball::benchmarks
