@@ -207,7 +207,7 @@ std::string length_text(const Search& search) {
   return "this is the best for runs of " + std::to_string(search.trial_steps) + " steps" +
          (decays ? ", each with the whole schedule" : "") +
          "; nothing was computed about those of " + std::to_string(search.run_steps) +
-         ", whose best may be another";
+         ", whose best lr may be smaller: try half of it and a quarter too";
 }
 
 // What can be trained, or extended: the whole configuration with the values found.
