@@ -31,7 +31,7 @@ namespace sweep = trainer::sweep;
 constexpr std::int64_t least_steps = 20;  // of a trial: fewer say nothing
 constexpr std::int64_t default_runs = 4;  // whole runs that a search may cost
 
-struct Options {
+struct TuneOptions {
   std::string base, into, metric, budget;
   std::vector<std::string> settings;
   std::vector<std::int64_t> seeds;
@@ -66,7 +66,7 @@ const config::Key& key_of(std::string_view name) {
 }
 
 // A configuration of a method that needs rho may leave it to the search.
-config::Config load(const Options& options, bool& without_rho) {
+config::Config load(const TuneOptions& options, bool& without_rho) {
   try {
     return load_with_warnings(options.base, options.settings);
   } catch (const std::invalid_argument&) {
@@ -114,11 +114,11 @@ std::int64_t steps_of(config::Config config, const fs::path& into) {
 // "2.5x", of the steps of a run, or a number of steps.
 std::int64_t parse_budget(const std::string& text, std::int64_t run_steps) {
   const bool runs = text.ends_with('x');
-  const auto wrong = [&]() -> CLI::ValidationError {
-    return {"--budget",
-            "must be a number of steps such as 2000, or of whole runs such as 4x or "
-            "0.5x, got " +
-                text};
+  const auto wrong = [&] {
+    return CLI::ValidationError("--budget",
+                                "must be a number of steps such as 2000, or of whole runs such as "
+                                "4x or 0.5x, got " +
+                                    text);
   };
   double number = 0;
   try {
@@ -131,7 +131,7 @@ std::int64_t parse_budget(const std::string& text, std::int64_t run_steps) {
   return static_cast<std::int64_t>(steps);
 }
 
-Search search_of(const Options& options, const fs::path& into) {
+Search search_of(const TuneOptions& options, const fs::path& into) {
   refuse_own_keys(options.settings);
   Search search;
   bool without_rho = false;
@@ -207,7 +207,7 @@ std::string length_text(const Search& search) {
   return "this is the best for runs of " + std::to_string(search.trial_steps) + " steps" +
          (decays ? ", each with the whole schedule" : "") +
          "; nothing was computed about those of " + std::to_string(search.run_steps) +
-         ", whose best may be another";
+         ", whose best lr may be smaller: try half of it and a quarter too";
 }
 
 // What can be trained, or extended: the whole configuration with the values found.
@@ -254,7 +254,7 @@ void report(const Search& search, const TuningResult& result, const Trials& tria
             << '\n';
 }
 
-void tune_configuration(const Options& options) {
+void tune_configuration(const TuneOptions& options) {
   const std::string name = fs::path(options.base).stem().string() + "-tune";
   const fs::path into = options.into.empty() ? fs::path("runs") / name : fs::path(options.into);
   if (fs::exists(into / "config.toml")) {
@@ -299,7 +299,7 @@ void tune_configuration(const Options& options) {
 }  // namespace
 
 void add_tune_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TuneOptions>();
   auto* command = app.add_subcommand(
       "tune", "Which lr and rho: a short search by short runs, with its curve and its cost");
   command

@@ -65,7 +65,7 @@ Trials::Run Trials::run_of(const TuningTrial& trial) const {
 }
 
 sweep::Plan Trials::plan() const {
-  sweep::Plan plan{.name = "tune", .base = settings_.base};
+  sweep::Plan plan;
   if (!used_.empty() && used_.front().place.contains("rho")) {
     plan.axes.push_back({.name = "rho", .values = {}});
   }

@@ -60,7 +60,7 @@ class Tuning:
         lines = ["  ".join([cell.rjust(width) for cell, width in zip(row[:-1], widths)] + [row[-1]]).rstrip() for row in rows]
         lines += [f"- {remark}" for remark in self.remarks]
         lines.append(f"- spent: {self.runs} runs of at most {self.steps_of_a_run} steps, {self.steps} steps in all; the best "
-                     f"for longer runs may be another")
+                     f"lr for longer runs may be smaller")
         lines.append(f"lr={self.lr:.3g}" + (f", rho={self.rho:.3g}" if has_rho else ""))
         return "\n".join(lines)
 
