@@ -202,6 +202,24 @@ TEST(AutoClipped, ClipsAtTheQuantileOfTheLastSteps) {
   }
 }
 
+TEST(AutoClipped, ReportsTheThresholdThatItUsed) {
+  Net net(every_norm(), 5);
+  Optimizer<double> optimizer(with(AutoClipped{}), net.layers);
+  Random random(1);
+  std::vector<double> seen;
+  for (int k = 0; k < 6; ++k) {
+    net.new_gradients(random, k + 1);
+    const StepReport& report = optimizer.step(net.parameters());
+    std::ranges::sort(seen);
+    EXPECT_EQ(report.threshold, seen.empty() ? 0 : seen[(seen.size() - 1) / 2]) << k;
+    seen.push_back(report.pairing);
+  }
+  EXPECT_EQ(threshold(Clipped{3}, {}), 3);
+  EXPECT_EQ(threshold(ShortStep{.rho = 2}, {}), 2);
+  EXPECT_EQ(threshold(Normalized{}, {}), 0);
+  EXPECT_EQ(threshold(AdaGrad{}, std::vector<double>{5}), 0);
+}
+
 TEST(RulesWithMemory, ResumedRunsAreBitIdentical) {
   for (const StepRule& rule : rules()) {
     for (const bool constrained : {false, true}) {
