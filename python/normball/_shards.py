@@ -13,10 +13,12 @@ def is_sharded(tensor: Any) -> bool:
     return hasattr(tensor, "placements") and hasattr(tensor, "to_local")
 
 
-@torch.no_grad()
 def local(tensor: Any) -> torch.Tensor:
-    """This rank's memory; the tensor itself where it is whole."""
-    return tensor.to_local() if is_sharded(tensor) else tensor
+    """This rank's memory; the tensor itself where it is whole, as every step asks several times for each parameter."""
+    if not is_sharded(tensor):
+        return tensor
+    with torch.no_grad():
+        return tensor.to_local()
 
 
 def rows_of(rows: int, rank: int, size: int) -> Tuple[int, int]:
