@@ -121,7 +121,9 @@ class RanksSimulation {
       const auto f = benchmarks::forecast(work, link_, ranks);
       const double split = benchmarks::split_lmos(work, link_, ranks);
       const auto over = benchmarks::best_split(*largest, layer.shape, link_, ranks);
-      const auto seconds = [](double value) { return printed("%.4g s", value); };
+      const auto seconds = [](double value) {
+        return printed(value < 1000 ? "%.4g s" : "%.0f s", value);
+      };
       table.add({std::to_string(ranks), seconds(f.seconds), seconds(f.passes),
                  seconds(f.longest_lmos), printed("%.2f", f.balance()), seconds(f.memory),
                  seconds(f.exposed_gradients), seconds(f.exposed_directions), seconds(f.messages),
