@@ -47,8 +47,16 @@ LineProcess::~LineProcess() {
 }
 
 std::string LineProcess::ask(const std::string& line) {
+  tell(line);
+  return answer();
+}
+
+void LineProcess::tell(const std::string& line) {
   std::fputs((line + "\n").c_str(), input_);
   std::fflush(input_);
+}
+
+std::string LineProcess::answer() {
   char* answer = nullptr;
   size_t capacity = 0;
   const ssize_t length = ::getline(&answer, &capacity, output_);

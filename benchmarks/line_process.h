@@ -19,6 +19,9 @@ class LineProcess {
 
   // Throws where the program ended instead.
   std::string ask(const std::string& line);
+  // In two parts, for several programs that work at the same time.
+  void tell(const std::string& line);
+  std::string answer();
 
  private:
   std::string name_;

@@ -21,16 +21,16 @@ class Builder {
 };
 
 // The paper's NanoGPT: tied embedding, no biases or gains; radii 50 and 3000.
-std::vector<Layer> gpt2_124m() {
+std::vector<Layer> gpt(int blocks, Index width) {
   Builder model;
-  model.add("embedding", {50304, 768}, Sign{}, 3000);
-  for (int block = 0; block < 12; ++block) {
+  model.add("embedding", {50304, width}, Sign{}, 3000);
+  for (int block = 0; block < blocks; ++block) {
     const std::string prefix = "block" + std::to_string(block) + ".";
     for (const auto* name : {"query", "key", "value", "project"}) {
-      model.add(prefix + name, {768, 768}, Spectral{}, 50);
+      model.add(prefix + name, {width, width}, Spectral{}, 50);
     }
-    model.add(prefix + "up", {3072, 768}, Spectral{}, 50);
-    model.add(prefix + "down", {768, 3072}, Spectral{}, 50);
+    model.add(prefix + "up", {4 * width, width}, Spectral{}, 50);
+    model.add(prefix + "down", {width, 4 * width}, Spectral{}, 50);
   }
   return model.take();
 }
@@ -78,9 +78,17 @@ std::vector<Layer> vit_base() {
 const std::vector<ParameterSet>& parameter_sets() {
   static const std::vector<ParameterSet> all = {
       {"gpt2-124m", "NanoGPT 124M: 72 spectral matrices and a 50304x768 Sign embedding",
-       gpt2_124m()},
+       gpt(12, 768)},
       {"airbench", "the CIFAR-10 CNN, widths 64-256-256", airbench()},
       {"vit-base", "DeiT-base: 49 spectral matrices, biases, a Sign head", vit_base()}};
+  return all;
+}
+
+const std::vector<ParameterSet>& shape_sets() {
+  static const std::vector<ParameterSet> all = {
+      parameter_sets()[0],
+      {"gpt-1b", "24 blocks of width 2048", gpt(24, 2048)},
+      {"gpt-7b", "32 blocks of width 4096", gpt(32, 4096)}};
   return all;
 }
 

@@ -18,6 +18,9 @@ struct ParameterSet {
 // gpt2-124m, airbench, vit-base.
 const std::vector<ParameterSet>& parameter_sets();
 
+// gpt2-124m, gpt-1b, gpt-7b: for what is computed from shapes alone.
+const std::vector<ParameterSet>& shape_sets();
+
 // Throws std::invalid_argument with the known names.
 const ParameterSet& parameter_set(std::string_view name);
 

@@ -17,26 +17,25 @@ struct Case {
   double hidden_radius, outer_radius;
 };
 
-Case gpt_case(std::int64_t vocabulary, std::int64_t batch) {
-  constexpr std::int64_t context = 256;
-  // Token i as often as words of rank i in a text, by Zipf's law.
+constexpr std::int64_t context = 256, byte_vocabulary = 256;
+
+std::unique_ptr<trainer::models::Model> gpt_model(std::int64_t vocabulary) {
+  return std::make_unique<trainer::models::Gpt>(trainer::models::GptConfig{
+      .vocabulary = vocabulary, .layers = 6, .heads = 3, .width = 384, .context = context});
+}
+
+// Token i as often as words of rank i in a text, by Zipf's law.
+Batch gpt_batch(std::int64_t vocabulary, std::int64_t sequences) {
   const auto frequencies = 1 / (torch::arange(vocabulary, torch::kDouble) + 2.7);
-  const auto tokens = [=] {
-    return torch::multinomial(frequencies, batch * context, true).view({batch, context});
+  const auto tokens = [&] {
+    return torch::multinomial(frequencies, sequences * context, true).view({sequences, context});
   };
-  return {.make =
-              [=] {
-                return std::make_unique<trainer::models::Gpt>(
-                    trainer::models::GptConfig{.vocabulary = vocabulary,
-                                               .layers = 6,
-                                               .heads = 3,
-                                               .width = 384,
-                                               .context = context});
-              },
-          .next_batch =
-              [=] {
-                return Batch{tokens(), tokens()};
-              },
+  return {tokens(), tokens()};
+}
+
+Case gpt_case(std::int64_t vocabulary, std::int64_t sequences) {
+  return {.make = [=] { return gpt_model(vocabulary); },
+          .next_batch = [=] { return gpt_batch(vocabulary, sequences); },
           .hidden_radius = 10,
           .outer_radius = 1000};
 }
@@ -58,13 +57,19 @@ Case cnn_case() {
 }
 
 Case case_named(std::string_view name) {
-  if (name == "gpt-bytes") return gpt_case(256, 8);
+  if (name == "gpt-bytes") return gpt_case(byte_vocabulary, gpt_bytes_batch);
   if (name == "gpt-50304") return gpt_case(50304, 4);
   if (name == "cnn") return cnn_case();
   throw_invalid("bench train", unknown_name("case", name, TrainingTask::cases()));
 }
 
 }  // namespace
+
+std::unique_ptr<trainer::models::Model> gpt_bytes_model() { return gpt_model(byte_vocabulary); }
+
+trainer::models::Batch gpt_bytes_batch_of(std::int64_t sequences) {
+  return gpt_batch(byte_vocabulary, sequences);
+}
 
 const std::vector<std::string_view>& TrainingTask::cases() {
   static const std::vector<std::string_view> names = {"gpt-bytes", "gpt-50304", "cnn"};

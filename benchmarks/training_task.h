@@ -12,6 +12,11 @@
 
 namespace normball::benchmarks {
 
+// The case gpt-bytes in parts, for what divides its batch.
+inline constexpr std::int64_t gpt_bytes_batch = 8;
+std::unique_ptr<trainer::models::Model> gpt_bytes_model();
+trainer::models::Batch gpt_bytes_batch_of(std::int64_t sequences);
+
 // The models, shapes and optimizer of benchmarks/pytorch_training.py.
 class TrainingTask {
  public:

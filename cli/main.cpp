@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/bench_ranks.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/doctor_head.h"
@@ -54,6 +55,7 @@ int run_command(int argc, char** argv) {
   normball::cli::add_sweep_command(app);
 #endif
 #ifdef NORMBALL_WITH_LIBTORCH
+  normball::cli::add_bench_ranks_command(*app.get_subcommand("bench"));
   normball::cli::add_bench_train_command(*app.get_subcommand("bench"));
   normball::cli::add_train_command(app);
   normball::cli::add_eval_command(app);

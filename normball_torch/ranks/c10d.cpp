@@ -3,6 +3,8 @@
 // functions.
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <sstream>
@@ -26,6 +28,7 @@ using ::torch::Tensor;
 using StorePointer = c10::intrusive_ptr<::c10d::Store>;
 
 constexpr auto where = "ranks";
+constexpr std::chrono::milliseconds store_patience = std::chrono::seconds(5);
 
 // The first line: what follows is a backtrace or advice to programmers.
 std::string first_line(const std::exception& error) {
@@ -35,23 +38,40 @@ std::string first_line(const std::exception& error) {
   return text.size() > 300 ? text.substr(0, 300) + "..." : text;
 }
 
+// A store that has not answered once is not asked again: every call would take its whole timeout.
 class StoreBoard final : public Board {
  public:
   explicit StoreBoard(StorePointer store) : store_(std::move(store)) {}
 
   void set(const std::string& key, const std::string& text) override {
-    store_->set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
+    ask([&] { store_->set(key, std::vector<std::uint8_t>(text.begin(), text.end())); });
   }
-  bool has(const std::string& key) override { return store_->check({key}); }
+  bool has(const std::string& key) override { return has_all({key}); }
   std::string get(const std::string& key) override {
-    const auto bytes = store_->get(key);
+    const auto bytes = ask([&] { return store_->get(key); });
     return {bytes.begin(), bytes.end()};
   }
-  bool first(const std::string& key) override { return store_->add(key, 1) == 1; }
-  bool has_all(const std::vector<std::string>& keys) { return store_->check(keys); }
+  bool first(const std::string& key) override {
+    return ask([&] { return store_->add(key, 1) == 1; });
+  }
+  bool has_all(const std::vector<std::string>& keys) {
+    return ask([&] { return store_->check(keys); });
+  }
 
  private:
+  template <class Call>
+  auto ask(const Call& call) -> decltype(call()) {
+    if (lost_) throw std::runtime_error("the store does not answer");
+    try {
+      return call();
+    } catch (...) {
+      lost_ = true;
+      throw;
+    }
+  }
+
   StorePointer store_;
+  bool lost_ = false;
 };
 
 using Explain = std::function<std::string(const std::string& error)>;
@@ -238,9 +258,11 @@ class StoreJoining final : public Joining {
       fail(text);
       throw RanksError(error_message(where, "rank ", place_.rank, ": ", text));
     }
-    return std::make_shared<C10dRanks>(
-        c10::make_intrusive<::c10d::ProcessGroupGloo>(store_, place_.rank, place_.size, options),
-        board_, place_.rank, place_.size);
+    auto group =
+        c10::make_intrusive<::c10d::ProcessGroupGloo>(store_, place_.rank, place_.size, options);
+    // From now on it is asked after a failure only, whose message should not wait twice as long.
+    store_->setTimeout(std::min(options_.timeout, store_patience));
+    return std::make_shared<C10dRanks>(std::move(group), board_, place_.rank, place_.size);
   }
 
   StorePointer store_;

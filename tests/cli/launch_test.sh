@@ -111,6 +111,40 @@ wait $launcher || code=$?
 [ $code = 1 ] || fail "a rank that hangs: exit code $code: $(cat err)"
 grep -q "rank 1 ended or does not answer, while rank 0 was at " err || fail "a rank that hangs: $(cat err)"
 
+# A slow one is waited for, and changes nothing.
+"$normball" launch -n 2 --timeout 30 train tiny.toml --name slow --set run.steps=200 >out 2>err &
+launcher=$!
+wait_for runs/slow/metrics.jsonl '"step": 3,'
+slow=$(rank_process $launcher 1)
+kill -STOP "$slow"
+sleep 1
+kill -CONT "$slow"
+wait $launcher || fail "a slow rank: exit code $?: $(cat err)"
+same_runs long slow 200
+
+# Ranks with another data set or another configuration: refused by both, in words, and no run is begun.
+# differ NAME TEXT SETTING: rank 1 has this setting, too.
+differ() {
+  local rank pids=() code
+  for rank in 0 1; do
+    local extra=()
+    [ $rank = 0 ] || extra=(--set "$3")
+    RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 NORMBALL_STORE=$PWD/store-$1 NORMBALL_TIMEOUT=5 \
+      "$normball" train tiny.toml --name "$1" "${extra[@]}" >out$rank 2>err$rank &
+    pids+=($!)
+  done
+  for rank in 0 1; do
+    code=0
+    wait "${pids[$rank]}" || code=$?
+    [ $code = 1 ] || fail "$1: rank $rank ended with code $code: $(cat err$rank)"
+    grep -qF "rank 1: $2" err$rank || fail "$1: no 'rank 1: $2' in: $(cat err$rank)"
+  done
+  [ ! -e "runs/$1/checkpoints" ] || fail "$1: a checkpoint was written"
+}
+sed 's/Line 7:/Line 8:/' text.txt >other.txt
+differ data "another training data than rank 0" data.path=other.txt
+differ configuration "another configuration than rank 0" optimizer.rho=11
+
 # Mistakes.
 launch="'$normball' launch"
 expect_error "$launch" "launch starts \`train\`"

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import programs
 import repetitions
+from cut_link import CutLink
 from interruptions import Interruptions
 from rank_faults import RankFaults
 from trained_runs import Failure, TrainedRuns
@@ -24,6 +25,7 @@ def points_of(options, work):
     runs = TrainedRuns(options.program or build("cli/normball"), work, build("tests/system/reliability/libfaulty_disk.so"))
     interruptions = Interruptions(runs, options.seed, options.patience)
     ranks = RankFaults(runs, options.seed, options.patience)
+    link = CutLink(runs, options.seed, options.patience)
     if options.quick:
         return [
             ("kill -9", lambda: interruptions.kills(5)),
@@ -32,6 +34,7 @@ def points_of(options, work):
             ("stop signals", lambda: interruptions.stop_signals(options.signals or 5, options.tally)),
             ("ranks, kill -9", lambda: ranks.kills(3)),
             ("ranks, SIGTERM", lambda: ranks.stops(2)),
+            ("ranks, cut link", lambda: link.cuts(1)),
             ("soak", lambda: repetitions.soak(runs, 2000, 800)),
             ("repetition", lambda: repetitions.repeat(runs, 2, 100)),
         ]
@@ -47,6 +50,7 @@ def points_of(options, work):
         ("ranks, kill -9", lambda: ranks.kills(50)),
         ("ranks, hanging", lambda: ranks.hangs(10)),
         ("ranks, SIGTERM", lambda: ranks.stops(50)),
+        ("ranks, cut link", lambda: link.cuts(20)),
         ("soak", lambda: repetitions.soak(runs, 10_000, 1000)),
         ("repetition", lambda: repetitions.repeat(runs, 5, 500)),
         ("damaged files", lambda: programs.readers(options.sanitized, 100_000)),

@@ -110,12 +110,15 @@ class TrainedRuns:
         require(process.code == 0, "the whole run failed:", process)
         return loading, process.seconds - loading
 
-    def start(self, name, steps, *settings, where="runs", environment=None, launcher=()):
-        """Starts the run, or goes on with it."""
+    def command(self, name, steps, *settings, where="runs", launcher=()):
+        """Which starts the run, or goes on with it."""
         command = [self.normball, *launcher, "train", "tiny.toml", "--name", name, "--resume", "auto"]
         for setting in (f"run.steps={steps}", f"run.dir={where}", *settings):
             command += ["--set", setting]
-        return Process(command, self.directory, environment or {})
+        return command
+
+    def start(self, *arguments, environment=None, **options):
+        return Process(self.command(*arguments, **options), self.directory, environment or {})
 
     def run(self, *arguments, **options):
         process = self.start(*arguments, **options)
