@@ -23,16 +23,17 @@ std::string text_of(const Metric& metric, double score) {
   return trainer::sweep::value_text(metric, shown(metric, score));
 }
 
-std::string range_text(const TriedPoint& tried, const Metric& metric) {
+// Where there is more than one seed.
+std::string mean_text(const TriedPoint& tried, const Metric& metric) {
   if (tried.scores.size() < 2) return "";
   double low = INFINITY, high = -INFINITY;
   for (const double score : tried.scores) {
-    if (!std::isfinite(score)) return "";
+    if (!std::isfinite(score)) return "diverged";
     low = std::min(low, shown(metric, score));
     high = std::max(high, shown(metric, score));
   }
-  return trainer::sweep::value_text(metric, low) + " to " +
-         trainer::sweep::value_text(metric, high);
+  return text_of(metric, tried.mean()) + " (" + trainer::sweep::value_text(metric, low) + " to " +
+         trainer::sweep::value_text(metric, high) + ")";
 }
 
 // Linear unless the values differ by more than a factor.
@@ -81,7 +82,7 @@ std::string name_of(const std::optional<double>& rho) {
 
 Table tuning_table(const TuningResult& result, const Metric& metric) {
   const bool has_rho = result.best.rho.has_value();
-  std::vector<std::string> header = {"lr", metric.text(), "over seeds", ""};
+  std::vector<std::string> header = {"lr", metric.text(), "mean over all seeds", ""};
   if (has_rho) header.insert(header.begin(), "rho");
   Table table(header);
   auto tried = result.tried;
@@ -91,8 +92,9 @@ Table tuning_table(const TuningResult& result, const Metric& metric) {
   for (const auto& point : tried) {
     std::string note = point.point == result.best ? "best" : "";
     if (!point.note.empty()) note += (note.empty() ? "rho: " : "; rho: ") + point.note;
-    std::vector<std::string> row = {number_text(point.point.lr), text_of(metric, point.mean()),
-                                    range_text(point, metric), note};
+    std::vector<std::string> row = {number_text(point.point.lr),
+                                    text_of(metric, point.scores.front()), mean_text(point, metric),
+                                    note};
     if (has_rho) row.insert(row.begin(), number_text(*point.point.rho));
     table.add(row);
   }
@@ -104,7 +106,7 @@ plot::Figure lr_figure(const TuningResult& result, const Metric& metric) {
   std::map<std::optional<double>, std::vector<const TriedPoint*>> lines;
   std::string missing;
   for (const auto& tried : result.tried) {
-    if (std::isfinite(tried.mean())) {
+    if (std::isfinite(tried.scores.front())) {
       lines[tried.point.rho].push_back(&tried);
     } else {
       missing += (missing.empty() ? "diverged: " : "; ") + to_string(tried.point);
@@ -116,7 +118,7 @@ plot::Figure lr_figure(const TuningResult& result, const Metric& metric) {
     std::ranges::sort(points, {}, [](const TriedPoint* tried) { return tried->point.lr; });
     auto line = curve(name_of(rho), figure.curves.size());
     for (const auto* tried : points) {
-      add_point(line, tried->point.lr, shown(metric, tried->mean()));
+      add_point(line, tried->point.lr, shown(metric, tried->scores.front()));
     }
     figure.curves.push_back(std::move(line));
   }
@@ -129,17 +131,18 @@ plot::Figure rho_figure(const TuningResult& result, const Metric& metric) {
   figure.subtitle = "with the lr that leaves the step at the median of s as long";
   std::vector<const TriedPoint*> inside, outside;
   for (const auto& tried : result.tried) {
-    if (tried.stage != TuningStage::Rho || !std::isfinite(tried.mean())) continue;
+    if (tried.stage != TuningStage::Rho || !std::isfinite(tried.scores.front())) continue;
     (tried.note.ends_with("every s") ? outside : inside).push_back(&tried);
   }
   if (inside.size() < 2) return figure;
   auto line = curve("between", 0);
-  for (const auto* tried : inside) add_point(line, *tried->point.rho, shown(metric, tried->mean()));
+  for (const auto* tried : inside)
+    add_point(line, *tried->point.rho, shown(metric, tried->scores.front()));
   const double left = line.x.front(), right = line.x.back();
   figure.curves.push_back(std::move(line));
   for (const auto* tried : outside) {
     auto level = curve(tried->note, figure.curves.size());
-    for (const double x : {left, right}) add_point(level, x, shown(metric, tried->mean()));
+    for (const double x : {left, right}) add_point(level, x, shown(metric, tried->scores.front()));
     figure.curves.push_back(std::move(level));
   }
   choose_scale(figure);

@@ -11,12 +11,13 @@
 
 namespace normball::cli {
 
-// One row for each point: rho (where there is one), lr, the metric, its range over the repeats.
+// One row for each point: rho (where there is one), lr, the metric with the first seed, which all
+// have, and over the seeds of those that were repeated.
 Table tuning_table(const TuningResult& result, const trainer::sweep::Metric& metric);
 
-// The metric over lr, a curve for each rho that has three points or more.
+// The metric of the first seed over lr, a curve for each rho that has three points or more.
 plot::Figure lr_figure(const TuningResult& result, const trainer::sweep::Metric& metric);
-// The metric over rho, of the second stage; those below and above every s are level lines. Without
+// The same over rho, of the second stage; those below and above every s are level lines. Without
 // curves where rho was not tuned.
 plot::Figure rho_figure(const TuningResult& result, const trainer::sweep::Metric& metric);
 

@@ -50,12 +50,12 @@ class Tuning:
 
     def __str__(self) -> str:
         has_rho = self.rho is not None
-        rows = [["rho", "lr", "loss", ""] if has_rho else ["lr", "loss", ""]]
+        rows = [["rho"] * has_rho + ["lr", "loss", "mean of repeats", ""]]
         for point in sorted(self.curve, key=lambda point: (point.rho or 0.0, point.lr)):
             best = (point.lr, point.rho) == (self.lr, self.rho)
-            loss = f"{point.loss:.4g}" if math.isfinite(point.loss) else "diverged"
+            loss, mean = (f"{each:.4g}" if math.isfinite(each) else "diverged" for each in (point.losses[0], point.loss))
             note = "; ".join(filter(None, ["best" if best else "", point.note and f"rho: {point.note}"]))
-            rows.append(([f"{point.rho:.3g}"] if has_rho else []) + [f"{point.lr:.3g}", loss, note])
+            rows.append(([f"{point.rho:.3g}"] if has_rho else []) + [f"{point.lr:.3g}", loss, mean if len(point.losses) > 1 else "", note])
         widths = [max(map(len, column)) for column in zip(*rows)]
         lines = ["  ".join([cell.rjust(width) for cell, width in zip(row[:-1], widths)] + [row[-1]]).rstrip() for row in rows]
         lines += [f"- {remark}" for remark in self.remarks]
