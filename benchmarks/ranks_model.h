@@ -22,8 +22,8 @@ struct Link {
 struct RanksWork {
   std::vector<Layer> layers = {};
   std::vector<double> lmo_seconds = {};  // of each layer; of those without an owner none counts
-  double passes_seconds = 0;        // of a rank's own part of the batch
-  double copy_bytes = 0;            // read plus written a second, for the steps' passes; 0: free
+  double passes_seconds = 0;             // of a rank's own part of the batch
+  double copy_bytes = 0;  // read plus written a second, for the steps' passes; 0: free
 };
 
 struct RanksForecast {
