@@ -36,7 +36,8 @@ LmoTimes read_lmo_times(const std::string& path, const std::string& solver) {
   std::ifstream file(path);
   if (!file) throw_invalid("bench ranks", "'", path, "' cannot be read");
   try {
-    for (const auto& lmo : json::parse(file).at("lmo")) {
+    const json all = json::parse(file);
+    for (const auto& lmo : all.at("lmo")) {
       if (lmo.at("solver") != solver) continue;
       const auto [rows, cols] = benchmarks::parse_shape(lmo.at("shape").get<std::string>());
       times.add({.rows = rows, .cols = cols}, lmo.at("seconds"));

@@ -17,6 +17,7 @@ for part in train val; do  # a PNG of one pixel each
   base64 -d <<<iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg== \
     >"images/$part/red/1.png"
 done
+echo '{"lmo": [{"shape": "768x768", "solver": "exact", "seconds": 0.01}], "threads": 1}' >lmo.json
 mkdir run
 printf '{"step": 1, "loss": 2.0, "seconds": 1}\n{"step": 2, "loss": 1.5, "seconds": 2}\n' >run/metrics.jsonl
 "$normball" config --show fashion-mnist-unconstrained-scion >run/config.toml || problem "no configuration"
@@ -40,6 +41,7 @@ END
 # One line for each command, found by the name it begins with.
 while read -r line; do calls+=("$line"); done <<'END'
 bench --rounds 1 --shape 16x24 --no-pass --no-step
+bench ranks --simulate --model gpt2-124m --lmo lmo.json --solver exact --flops 100 --copy 10
 bench train --rounds 1 --case cnn --alone
 config --list
 data pack images --out packed-NEW
@@ -83,7 +85,7 @@ for line in "${calls[@]}"; do
     /launch*) continue ;;  # built without c10d
   esac
   case "$trains/$line" in
-    /demo* | /experiment* | /sweep* | /train* | /tune* | /eval* | /sample* | /bench\ train*) continue ;;  # built without LibTorch
+    /demo* | /experiment* | /sweep* | /train* | /tune* | /eval* | /sample* | /bench\ train* | /bench\ ranks*) continue ;;  # built without LibTorch
   esac
   number=$((number + 1))
   (call "$line") >/dev/full 2>err

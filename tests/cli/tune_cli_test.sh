@@ -118,7 +118,7 @@ wrong() { # CODE TEXT ARGUMENTS...
   contains err.txt "$text"
 }
 wrong 2 "config"
-wrong 2 "did you mean" tyny
+wrong 2 "unknown file or preset 'tyny'" tyny
 wrong 2 "there is no lr to tune: optimizer.method is cg" tiny.toml --set optimizer.method=cg
 wrong 2 "there is no lr to tune" tiny.toml --set optimizer.method=adaptive_sd --set optimizer.l0=1 --set optimizer.l1=1
 wrong 2 "must be a number of steps such as 2000" tiny.toml --budget much
