@@ -5,6 +5,11 @@
 #include <cstdio>
 
 namespace normball::plot {
+namespace {
+
+constexpr double rounding = 1e-9;  // of the distance of ticks, whose multiples are rounded
+
+}  // namespace
 
 Axes::Axes(const Figure& figure) : log_x_(figure.log_x), linear_y_(figure.linear_y) {
   double smallest = INFINITY, largest = -INFINITY, first = INFINITY, last = 0;
@@ -30,8 +35,8 @@ Axes::Axes(const Figure& figure) : log_x_(figure.log_x), linear_y_(figure.linear
     const double length =
         largest > smallest ? largest - smallest : std::max(1.0, std::abs(largest));
     const double distance = tick_distance(length, 4);
-    bottom_ = distance * std::floor(smallest / distance);
-    top_ = std::max(bottom_ + distance, distance * std::ceil(largest / distance));
+    bottom_ = distance * std::floor(smallest / distance + rounding);
+    top_ = std::max(bottom_ + distance, distance * std::ceil(largest / distance - rounding));
     return;
   }
   low_ = static_cast<int>(std::floor(std::log10(smallest)));
@@ -57,7 +62,8 @@ std::vector<double> Axes::y_ticks(int wanted) const {
   std::vector<double> ticks;
   if (linear_y_) {
     const double distance = tick_distance(top_ - bottom_, wanted);
-    for (double k = std::floor(top_ / distance); k * distance >= bottom_; --k) {
+    for (double k = std::floor(top_ / distance + rounding); k >= bottom_ / distance - rounding;
+         --k) {
       ticks.push_back(k * distance);
     }
     return ticks;
