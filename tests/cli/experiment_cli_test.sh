@@ -18,7 +18,8 @@ contains() { # FILE TEXT
 
 # Those of the project: listed, and each configuration is one, without any data being there.
 "$normball" experiment list >list.txt
-for folder in "$source"/experiments/*/; do
+for file in "$source"/experiments/*/experiment.toml; do
+  folder=$(dirname "$file")
   contains list.txt "$(basename "$folder")"
   "$normball" experiment run "$(basename "$folder")" --dry-run >out.txt
   "$normball" experiment run "$(basename "$folder")" --quick --dry-run >out.txt

@@ -54,7 +54,7 @@ printf 'extends = "runs/tiny-tune/result"\n[run]\nsteps = 3\n' >extended.toml
 # What was best among the first runs is the smallest of their losses: recomputed from the runs themselves.
 python=$(command -v python3)
 "$python" - runs/tiny-tune out.txt <<'P' || fail "the best is not the best"
-import csv, json, pathlib, sys
+import csv, json, pathlib, re, sys
 directory, out = pathlib.Path(sys.argv[1]), open(sys.argv[2]).read()
 points = {}
 for row in csv.DictReader(open(directory / "results.csv")):
@@ -68,7 +68,8 @@ for row in csv.DictReader(open(directory / "results.csv")):
 repeated = {key: sum(v) / len(v) for key, v in points.items() if len(v) == 3}
 assert repeated, "nothing was repeated"
 rho, lr = min(repeated, key=repeated.get)
-assert f"--set optimizer.lr={lr:g} --set optimizer.rho={rho:g}" in out, (rho, lr, out)
+said = re.search(r"^--set optimizer.lr=(\S+) --set optimizer.rho=(\S+)$", out, re.MULTILINE)
+assert (float(said[2]), float(said[1])) == (rho, lr), (rho, lr, out)
 P
 
 # Again: nothing is run. An interrupted search continues to the same end.
