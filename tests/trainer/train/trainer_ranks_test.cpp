@@ -243,7 +243,7 @@ TEST_F(TrainerRanks, AnyNumberOfThemTrainsTheSame) {
 
 TEST_F(TrainerRanks, OneThatStoppedGoesOnToTheBit) {
   int number = 0;
-  for (const std::string settings :
+  for (const std::string& settings :
        {std::string("train.micro_batch=4"), unclipped + "optimizer.stepsize=distance_aware",
         unclipped + "optimizer.stepsize=momo", std::string("optimizer.rho=auto")}) {
     const std::string whole = "whole" + std::to_string(number);
