@@ -63,7 +63,7 @@ report run
 sample runs/done --length 5
 sweep --base tiny.toml --seeds 0 1 --into sweep-NEW
 train tiny.toml --name train-NEW
-tune tiny.toml --budget 1000 --seeds 0 --into tune-NEW
+tune tiny.toml --budget 1000 --seeds 0 --dry-run
 END
 calls+=("--help" "--version")
 for command in $(commands); do
