@@ -51,7 +51,7 @@ grep -qE '"exposed_per_second": (0\.[0-9]*[1-9]|[0-9.]+e-)' runs/whole/metrics.j
 grep -q "^rank 1" err && fail "rank 1 has something to say: $(cat err)"
 
 # At a port, and one rank alone.
-port=$((20000 + RANDOM % 10000))
+port=$(python3 -c "import socket; s = socket.socket(socket.AF_INET6); s.bind(('::', 0)); print(s.getsockname()[1])")
 "$normball" launch -n 2 --port $port train tiny.toml --name port >out 2>err || fail "--port: $(cat err)"
 same_runs whole port 40
 "$normball" launch -n 1 train tiny.toml --name one >out 2>err || fail "-n 1: $(cat err)"
@@ -168,9 +168,10 @@ expect_error "$launch -n 2 --restarts 3 $nan --name nan2 --set run.checkpoint_ev
 [ "$(grep -c "is not finite in step" err)" = 1 ] || fail "NaN more than once: $(cat err)"
 grep -q "rank . failed" err && fail "one rank is blamed for what all saw: $(cat err)"
 # A port that is taken: our message alone.
-python3 -c "import socket, time; s = socket.socket(socket.AF_INET6); s.bind(('::', $port)); s.listen(); print('ready', flush=True); time.sleep(60)" >taken &
+python3 -c "import socket, time; s = socket.socket(socket.AF_INET6); s.bind(('::', 0)); s.listen(); print('port', s.getsockname()[1], flush=True); time.sleep(60)" >taken &
 holder=$!
-wait_for taken ready
+wait_for taken port
+port=$(sed -n 's/^port //p' taken)
 expect_error "$launch -n 2 --timeout 2 --port $port train tiny.toml --name taken" "cannot open port $port"
 kill $holder
 grep -q "InitGoogleLogging\|c10d\]" err && fail "c10d's own lines: $(cat err)"
