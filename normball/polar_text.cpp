@@ -57,7 +57,12 @@ NewtonSchulz parse_custom(TextCall& call) {
 }
 
 ClippedPolar parse_clip(TextCall& call) {
-  const double tau = call.take_number("tau", 0);
+  const std::string given = call.take("tau", "");
+  const double tau = given.empty() ? 0 : parse_number(call.where, "tau", given);
+  if (tau == 0 && !given.empty()) {
+    throw_invalid("ClippedPolar",
+                  "tau must be positive, got 0; its limit is the LMO itself, exact");
+  }
   return {.share = call.take_number("share", tau == 0 ? ClippedPolar{}.share : 0), .tau = tau};
 }
 

@@ -25,6 +25,7 @@ double AdaGrad::eta(const StepInput& input) const {
 void AdaGrad::remember(const StepInput& input, double, std::span<double> memory) const {
   memory[0] = grown(std::max(b0, memory[0]), input.pairing);
 }
+bool AdaGrad::may_remember(std::span<const double> memory) const { return memory[0] >= 0; }
 double AdaGrad::max_eta() const { return 1; }
 void AdaGrad::validate() const {
   if (!(std::isfinite(b0) && b0 >= 0)) {
@@ -51,6 +52,9 @@ void DistanceAware::remember(const StepInput& input, double, std::span<double> m
   const double c = travelled(*this, input);
   memory[1] = grown(memory[1], c * input.pairing);
   memory[0] = c;
+}
+bool DistanceAware::may_remember(std::span<const double> memory) const {
+  return memory[0] >= 0 && memory[1] >= 0;
 }
 double DistanceAware::max_eta() const { return most; }
 void DistanceAware::validate() const {
@@ -93,6 +97,10 @@ void Momo::remember(const StepInput& input, double eta, std::span<double> memory
   memory[0] = value - input.gamma * eta * input.slope;
   memory[1] = weight;
 }
+bool Momo::may_remember(std::span<const double> memory) const {
+  constexpr double rounding = 1e-9;
+  return memory[1] >= 0 && memory[1] <= 1 + rounding;
+}
 double Momo::max_eta() const { return 1; }
 void Momo::require_loss(double loss) const {
   if (loss < f_star) {
@@ -129,6 +137,13 @@ void AutoClipped::remember(const StepInput& input, double, std::span<double> mem
   const auto at = static_cast<std::size_t>(std::fmod(memory[0], static_cast<double>(window)));
   memory[1 + at] = input.pairing;
   memory[0] += 1;
+}
+bool AutoClipped::may_remember(std::span<const double> memory) const {
+  constexpr double most = 9007199254740992;  // the largest count that a double holds
+  const double seen = memory[0];
+  if (!(seen >= 0 && seen <= most && seen == std::floor(seen))) return false;
+  const auto used = static_cast<std::size_t>(std::min(seen, static_cast<double>(window)));
+  return std::ranges::all_of(memory.subspan(1, used), [](double s) { return s > 0; });
 }
 double AutoClipped::max_eta() const { return 1; }
 void AutoClipped::validate() const {

@@ -1,6 +1,7 @@
 // Rules that find their stepsize from what they have seen. They remember a few numbers from step to
 // step, which a checkpoint must hold: Optimizer::rule_memory(), or the driver's own where it joins
-// parts. All zeros mean that nothing was seen yet. What is proved of them: docs/stepsizes.md.
+// parts. All zeros mean that nothing was seen yet; may_remember() tells numbers that remember() can
+// have left from others. What is proved of them: docs/stepsizes.md.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +28,7 @@ struct AdaGrad {
   double eta(const StepInput& input) const;
   void remember(const StepInput& input, double eta, std::span<double> memory) const;
   double max_eta() const;
+  bool may_remember(std::span<const double> memory) const;
   void validate() const;
   static AdaGrad parse(TextCall& call);
   std::string text() const;
@@ -47,6 +49,7 @@ struct DistanceAware {
   double eta(const StepInput& input) const;
   void remember(const StepInput& input, double eta, std::span<double> memory) const;
   double max_eta() const;
+  bool may_remember(std::span<const double> memory) const;
   void validate() const;
   static DistanceAware parse(TextCall& call);
   std::string text() const;
@@ -66,6 +69,7 @@ struct Momo {
   void remember(const StepInput& input, double eta, std::span<double> memory) const;
   double max_eta() const;
   void require_loss(double loss) const;  // throws where it is below f_star
+  bool may_remember(std::span<const double> memory) const;
   void validate() const;
   static Momo parse(TextCall& call);
   std::string text() const;
@@ -85,6 +89,7 @@ struct AutoClipped {
   double eta(const StepInput& input) const;
   void remember(const StepInput& input, double eta, std::span<double> memory) const;
   double max_eta() const;
+  bool may_remember(std::span<const double> memory) const;
   void validate() const;
   static AutoClipped parse(TextCall& call);
   std::string text() const;

@@ -93,12 +93,33 @@ template <class Rule>
 requires requires { Rule::memory_size; }
 constexpr std::size_t memory_of<Rule> = Rule::memory_size;
 
+void require_possible(std::string_view where, const StepRule& rule,
+                      std::span<const double> memory) {
+  for (const double number : memory) {
+    if (!std::isfinite(number)) throw_invalid(where, "the rule's memory has the entry ", number);
+  }
+  const bool possible = std::visit(
+      [&]<class Rule>(const Rule& own) {
+        if constexpr (memory_of < Rule >> 0) return own.may_remember(memory);
+        return true;
+      },
+      rule);
+  if (!possible) {
+    throw_invalid(
+        where, "the rule '", rule,
+        "' cannot have left these numbers in its memory: pass the numbers saved with the state, "
+        "or zeros to start the rule afresh");
+  }
+}
+
 // Zero memories are as good as any to look at; a wrong number of them is a driver's mistake.
 void require_memory(const StepRule& rule, std::span<const double> memory) {
-  if (memory.size() == memory_size(rule)) return;
-  throw_invalid("eta", "the rule '", rule, "' remembers ", memory_size(rule),
-                " numbers from step to step, got ", memory.size(),
-                ": use Optimizer::step(), or give StepInput::memory");
+  if (memory.size() != memory_size(rule)) {
+    throw_invalid("eta", "the rule '", rule, "' remembers ", memory_size(rule),
+                  " numbers from step to step, got ", memory.size(),
+                  ": use Optimizer::step(), or give StepInput::memory");
+  }
+  require_possible("eta", rule, memory);
 }
 
 template <class... Rules>
@@ -151,9 +172,7 @@ void require_rule_memory(std::string_view where, const StepRule& rule,
         where, "the rule '", rule, "' remembers ", size, " numbers, got ", memory.size(),
         size == 0 ? "" : ": pass what rule_memory() gave, or zeros to start the rule afresh");
   }
-  for (const double number : memory) {
-    if (!std::isfinite(number)) throw_invalid(where, "the rule's memory has the entry ", number);
-  }
+  if (!memory.empty()) require_possible(where, rule, memory);
 }
 
 double max_eta(const StepRule& rule) {

@@ -118,7 +118,7 @@ double eta(const StepRule& rule, const StepInput& input);
 void remember(const StepRule& rule, StepInput input, double eta, std::span<double> memory);
 std::size_t memory_size(const StepRule& rule);  // 0 for a rule without a memory
 // Throws for a memory, of a checkpoint, that is not the rule's: one of another size, unless it may
-// be left out and is, or with a number that is not finite.
+// be left out and is, or with numbers that the rule cannot have left in it.
 void require_rule_memory(std::string_view where, const StepRule& rule,
                          std::span<const double> memory, bool may_be_left_out);
 

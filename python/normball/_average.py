@@ -2,12 +2,19 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
 
 from . import _core
+
+
+def _kept(weight: torch.Tensor) -> torch.Tensor:
+    """A copy that an average can be kept in: what it gains in a step is too little for 16 bits."""
+    weight = weight.detach()
+    return weight.clone() if weight.dtype in (torch.float32, torch.float64) else weight.float()
 
 
 def _move_towards(to: torch.Tensor, source: torch.Tensor, share: float) -> None:
@@ -29,7 +36,8 @@ class Averaged:
     >>> with averaged.evaluated():
     ...     validate(model)
 
-    Buffers of the model, such as the statistics of batch norm, are not averaged.
+    Buffers of the model, such as the statistics of batch norm, are not averaged. The average of 16-bit parameters is
+    kept in float32; ``schedule_free`` and ``soda`` move the weights by little and refuse them.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, average: str, steps: int = 0) -> None:
@@ -43,7 +51,7 @@ class Averaged:
         self._steps, self._step = steps, 0
         self._first: List[torch.Tensor] = []  # the average, or the start
         self._iterates: List[torch.Tensor] = []  # z of schedule_free
-        self._exchanged = False
+        self._away: List[torch.Tensor] = []  # the weights of the steps, while the evaluated ones are in their place
 
     def _weights(self) -> List[torch.Tensor]:
         return [p for group in self.optimizer.param_groups for p in group["params"]]
@@ -61,40 +69,67 @@ class Averaged:
     def zero_grad(self, set_to_none: bool = True) -> None:
         self.optimizer.zero_grad(set_to_none)
 
-    @torch.no_grad()
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """One step. The closure is called before it, where the gradient belongs."""
-        if self._exchanged:
-            raise RuntimeError("[Averaged.step] the evaluated weights are in place: leave evaluated() first")
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        weights = self._weights()
-        if self._kind != "none" and not self._first:
-            self._first = [w.detach().clone() for w in weights]
+    def _require_in_place(self, where: str) -> None:
+        if self._away:
+            raise RuntimeError(f"[Averaged.{where}] the evaluated weights are in place: leave evaluated() first")
+
+    def _begin(self, weights: List[torch.Tensor]) -> None:
+        if self._kind == "none":
+            return
+        if not self._first:
+            if self._kind in ("soda", "schedule_free") and any(w.dtype not in (torch.float32, torch.float64) for w in weights):
+                raise ValueError(f"[Averaged.step] {self.average} moves weights by less than 16 bits can hold: keep them in float32")
+            self._first = [_kept(w) for w in weights]
             if self._kind == "schedule_free":
-                self._iterates = [w.detach().clone() for w in weights]
-        if len(weights) != len(self._first) and self._kind != "none":
+                self._iterates = [_kept(w) for w in weights]
+        if len(weights) != len(self._first):
             raise ValueError(f"[Averaged.step] the average is of {len(self._first)} parameters, the optimizer has "
                              f"{len(weights)}: add parameter groups before the first step")
-        before = [w.detach().clone() for w in weights] if self._iterates else []
+
+    def step(self, closure: Optional[Callable[[], Any]] = None, **arguments: Any) -> Any:
+        """One step of the optimizer, with what its own ``step`` takes. A step that it skips, or that had no gradient at all,
+        is none of the average's either. ``schedule_free`` calls the closure before it, where the gradient belongs."""
+        self._require_in_place("step")
+        weights = self._weights()
+        self._begin(weights)
+        loss = self._step_at_iterates(weights, closure, arguments) if self._iterates else self._step_here(closure, arguments)
+        report = getattr(self.optimizer, "report", None)
+        idle = all(w.grad is None for w in weights) or (report is not None and getattr(report, "skipped", False))
+        with torch.no_grad():
+            if not idle:
+                self._take_in(weights)
+                self._step += 1
+        return loss
+
+    def _step_here(self, closure: Optional[Callable[[], Any]], arguments: Dict[str, Any]) -> Any:
+        return self.optimizer.step(**arguments) if closure is None else self.optimizer.step(closure, **arguments)
+
+    @torch.no_grad()
+    def _step_at_iterates(self, weights: List[torch.Tensor], closure: Optional[Callable[[], Any]], arguments: Dict[str, Any]) -> Any:
+        """schedule_free: the gradient is that of y, which is in place, the step one of z. Back to y where there was none."""
+        expects = inspect.signature(self.optimizer.step).parameters
+        if "closure" in expects and expects["closure"].default is inspect.Parameter.empty:
+            raise ValueError(f"[Averaged.step] {self.average} steps from other weights than those of the gradient, which "
+                             f"{type(self.optimizer).__name__}, calling its closure itself, cannot do: use ema, tail or soda")
+        result = None
+        if closure is not None:
+            with torch.enable_grad():
+                result = closure()
+            if "loss" in expects:
+                arguments = {"loss": result, **arguments}
+        before = [w.detach().clone() for w in weights]
         for w, z in zip(weights, self._iterates):
             w.copy_(z)
+        stepped = False
         try:
-            self.optimizer.step()
-        except BaseException:
-            for w, y in zip(weights, before):
-                w.copy_(y)
-            raise
-        report = getattr(self.optimizer, "report", None)
-        if report is not None and getattr(report, "skipped", False):
-            for w, y in zip(weights, before):
-                w.copy_(y)
-            return loss
-        self._take_in(weights)
-        self._step += 1
-        return loss
+            returned = self.optimizer.step(**arguments)
+            report = getattr(self.optimizer, "report", None)
+            stepped = any(w.grad is not None for w in weights) and not getattr(report, "skipped", False)
+        finally:
+            if not stepped:
+                for w, y in zip(weights, before):
+                    w.copy_(y)
+        return result if closure is not None else returned
 
     def _take_in(self, weights: List[torch.Tensor]) -> None:
         k, share = self._step, 0.0
@@ -113,36 +148,34 @@ class Averaged:
                 self._iterates[i].copy_(w)
                 _move_towards(w, self._first[i], self._number)
 
-    @torch.no_grad()
-    def _exchange(self) -> None:
-        if not self.has_average:
-            return
-        for w, average in zip(self._weights(), self._first):
-            iterate = w.detach().clone()
-            w.copy_(average)
-            average.copy_(iterate)
-        self._exchanged = not self._exchanged
-
     @contextlib.contextmanager
     def evaluated(self) -> Iterator[None]:
         """The evaluated weights in the model, and the others back afterwards, bit by bit."""
-        if self._exchanged:
+        if self._away:
             raise RuntimeError("[Averaged.evaluated] the evaluated weights are in place already")
-        self._exchange()
+        weights = self._weights()
+        with torch.no_grad():
+            if self.has_average:
+                self._away = [w.detach().clone() for w in weights]
+                for w, average in zip(weights, self._first):
+                    w.copy_(average)
         try:
             yield
         finally:
-            self._exchange()
+            with torch.no_grad():
+                for w, own in zip(weights, self._away):
+                    w.copy_(own)
+            self._away = []
 
     def state_dict(self) -> Dict[str, Any]:
         """The average and the optimizer's own state. Not inside evaluated()."""
-        if self._exchanged:
-            raise RuntimeError("[Averaged.state_dict] the evaluated weights are in place: leave evaluated() first")
+        self._require_in_place("state_dict")
         return {"average": self.average, "steps": self._steps, "step": self._step, "first": [t.clone() for t in self._first],
                 "iterates": [t.clone() for t in self._iterates], "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Beside the model's own weights, as they were saved with it."""
+        """Beside the model's own weights, as they were saved with it. Not inside evaluated()."""
+        self._require_in_place("load_state_dict")
         if state["average"] != self.average or (self._kind == "tail" and state["steps"] != self._steps):
             raise ValueError(f"[Averaged.load_state_dict] the state is that of {state['average']} over {state['steps']} steps, "
                              f"this is {self.average} over {self._steps}")
@@ -153,6 +186,5 @@ class Averaged:
                 raise ValueError("[Averaged.load_state_dict] the averages have other shapes than the parameters")
         self.optimizer.load_state_dict(state["optimizer"])
         self._step = state["step"]
-        self._first = [t.to(w).clone() for t, w in zip(state["first"], weights)]
-        self._iterates = [t.to(w).clone() for t, w in zip(state["iterates"], weights)]
-        self._exchanged = False
+        self._first = [t.to(_kept(w)).clone() for t, w in zip(state["first"], weights)]
+        self._iterates = [t.to(_kept(w)).clone() for t, w in zip(state["iterates"], weights)]

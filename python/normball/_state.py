@@ -47,6 +47,8 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
             raise ValueError(f"[{where}] the state dict's group {index} has no 'method': it belongs to another optimizer")
         if "names" in group:  # torch calls it param_names
             group.setdefault("param_names", group.pop("names"))
+    for group, own in zip(groups, own_groups):
+        group.setdefault("stepsize", own["stepsize"])
     upgrade(groups)
     _check_same_sizes(where, groups, own_groups)
     for group, own in zip(groups, own_groups):

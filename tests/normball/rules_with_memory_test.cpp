@@ -249,6 +249,34 @@ TEST(RulesWithMemory, ResumedRunsAreBitIdentical) {
   }
 }
 
+// Also one that was written into a file, or a group of parameters, by hand.
+TEST(RulesWithMemory, RefuseNumbersThatTheyCannotHaveLeft) {
+  struct Case {
+    const char* rule;
+    size_t entry;
+    double value;
+  };
+  for (const Case& c :
+       {Case{"adagrad", 0, -5}, Case{"distance_aware", 0, -1}, Case{"distance_aware", 1, -1},
+        Case{"momo", 1, -0.1}, Case{"momo", 1, 1.1}, Case{"auto_clipped", 0, -5},
+        Case{"auto_clipped", 0, -1e18}, Case{"auto_clipped", 0, 0.5},
+        Case{"auto_clipped", 0, 1e300}, Case{"auto_clipped", 0, 3}, Case{"auto_clipped", 1, -2}}) {
+    const StepRule rule = parse_step_rule(c.rule);
+    Net net(every_norm(), 5);
+    Optimizer<double> optimizer(with(rule), net.layers);
+    optimizer.step(net.parameters(), 1);
+    std::vector<double> memory(optimizer.rule_memory().begin(), optimizer.rule_memory().end());
+    const auto before = memory;
+    memory[c.entry] = c.value;
+    SCOPED_TRACE(::testing::Message() << c.rule << ": " << c.entry << " is " << c.value);
+    testing::expect_invalid([&] { optimizer.load_state(saved(optimizer), 1, memory); },
+                            {"cannot have left these numbers", c.rule});
+    testing::expect_invalid([&] { eta(rule, {.pairing = 1, .loss = 1, .memory = memory}); },
+                            {"cannot have left these numbers"});
+    EXPECT_TRUE(std::ranges::equal(before, optimizer.rule_memory())) << rule;
+  }
+}
+
 TEST(RulesWithMemory, ChangeNothingWhereAStepIsRefused) {
   for (const StepRule& rule : rules()) {
     for (const auto policy : {NonFinite::Throw, NonFinite::Skip}) {

@@ -3,7 +3,7 @@ import copy
 
 import pytest
 import torch
-from normball.torch import Averaged, ClippedScion
+from normball.torch import Averaged, ClippedScion, Scion
 
 TEXTS = ["ema(0.8)", "tail(0.4)", "schedule_free(0.7)", "soda"]
 STEPS = 20
@@ -126,5 +126,86 @@ def test_misuse_is_named():
             averaged.step()
         with pytest.raises(RuntimeError, match="evaluated weights are in place"):
             averaged.state_dict()
+        with pytest.raises(RuntimeError, match="evaluated weights are in place"):
+            averaged.load_state_dict({})
     with pytest.raises(ValueError, match="the state is that of ema"):
         Averaged(optimizer, "soda").load_state_dict(averaged.state_dict())
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_closure_s_loss_reaches_the_optimizer(text):
+    def run(make_step):
+        model, _ = model_and("sgd")
+        averaged = Averaged(Scion(model, lr=0.05, alpha=1.0, stepsize="momo"), text, steps=5)
+        for k in range(5):
+            make_step(model, averaged, k)
+        return flat(model)
+
+    def loss_of(model, k):
+        backward(model, k)
+        x = torch.randn(7, 6, generator=torch.Generator().manual_seed(k), dtype=torch.float64)
+        return model(x).square().sum().detach()
+
+    def by_closure(model, averaged, k):
+        assert averaged.step(lambda: loss_of(model, k)) > 0
+
+    def by_loss(model, averaged, k):
+        averaged.step(loss=loss_of(model, k))
+
+    assert torch.equal(run(by_closure), run(by_loss))
+
+
+def test_lbfgs_calls_its_closure_itself():
+    model, _ = model_and("sgd")
+    averaged = Averaged(torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3), "ema(0.99)")
+    calls, seen = [], []
+
+    def closure():
+        calls.append(0)
+        backward(model, 0)
+        return model(torch.ones(1, 6, dtype=torch.float64)).sum()
+
+    for _ in range(4):
+        averaged.step(closure)
+        seen.append(flat(model))
+    assert len(calls) > 4
+    with averaged.evaluated():
+        torch.testing.assert_close(flat(model), torch.stack(seen).mean(0), rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="LBFGS, calling its closure itself"):
+        freed = Averaged(torch.optim.LBFGS(model.parameters()), "schedule_free")
+        freed.step(closure)
+
+
+@pytest.mark.parametrize("kind", ["clipped_scion", "sgd"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_gradient_is_no_step(text, kind):
+    model, optimizer = model_and(kind)
+    averaged = Averaged(optimizer, text, steps=STEPS)
+    for k in range(2):
+        backward(model, k)
+        averaged.step()
+    before, state = flat(model), copy.deepcopy(averaged.state_dict())
+    for p in model.parameters():
+        p.grad = None
+    averaged.step()
+    assert torch.equal(flat(model), before)
+    assert averaged.state_dict()["step"] == 2 == state["step"]
+    assert all(torch.equal(a, b) for a, b in zip(averaged.state_dict()["first"], state["first"]))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_averages_of_16_bit_weights_are_exact(dtype):
+    p = torch.nn.Parameter(torch.zeros(1, dtype=dtype))
+    averaged = Averaged(torch.optim.SGD([p], lr=1.0), "ema(0.999)")
+    mean = 0.0
+    for k in range(2000):
+        p.grad = torch.full_like(p, -1.0 if k == 0 else 0.0)
+        averaged.step()
+        mean += max(1 - 0.999, 1 / (k + 1)) * (1.0 - mean)
+    assert averaged.state_dict()["first"][0].item() == pytest.approx(mean, abs=1e-5)
+    with averaged.evaluated():
+        assert p.item() == pytest.approx(mean, abs=4e-3)
+    assert p.item() == 1
+    for text in ("soda", "schedule_free"):
+        with pytest.raises(ValueError, match="16 bits"):
+            Averaged(torch.optim.SGD([p], lr=1.0), text).step()

@@ -231,3 +231,25 @@ def test_state_from_before_there_were_stepsizes_opens():
     backward(model, Batches()(1))
     again.step()
     assert again.param_groups[0]["step"] == 2
+
+
+def test_a_state_without_the_option_keeps_the_optimizer_s():
+    parameter = torch.nn.Parameter(torch.ones(3))
+    old = Scion([parameter], lr=0.1, alpha=0.5).state_dict()
+    for group in old["param_groups"]:
+        del group["stepsize"], group["stepsize_memory"]
+    optimizer = Scion([parameter], lr=0.1, alpha=0.5, stepsize="adagrad")
+    optimizer.load_state_dict(old)
+    assert optimizer.param_groups[0]["stepsize"] == "adagrad"
+
+
+def test_numbers_that_no_stepsize_can_have_seen():
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer = Scion([parameter], lr=0.1, alpha=0.5, stepsize="auto_clipped")
+    parameter.grad = torch.ones(3)
+    optimizer.step()
+    before = parameter.detach().clone()
+    optimizer.param_groups[0]["stepsize_memory"][0] = -5
+    with pytest.raises(ValueError, match="cannot have left these numbers"):
+        optimizer.step()
+    assert torch.equal(parameter, before)
