@@ -79,7 +79,9 @@ TextCall TextCall::parse(std::string_view where, std::string_view text) {
       if (std::ranges::count(call.arguments, key, &Argument::key) > 0) {
         throw_invalid(where, "'", text, "' has ", key, "=... twice");
       }
-      call.arguments.push_back({std::string(key), std::string(trim(part.substr(equals + 1)))});
+      const auto value = trim(part.substr(equals + 1));
+      if (value.empty()) throw_invalid(where, "'", text, "' has ", key, "= without a value");
+      call.arguments.push_back({std::string(key), std::string(value)});
     }
   }
   return call;

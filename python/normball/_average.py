@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 import torch
 
@@ -43,18 +43,22 @@ class Averaged:
     def __init__(self, optimizer: torch.optim.Optimizer, average: str, steps: int = 0) -> None:
         if not isinstance(optimizer, torch.optim.Optimizer):
             raise ValueError(f"[Averaged] optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
+        if not isinstance(average, str):
+            raise ValueError(f"[Averaged] average must be a text such as 'ema(0.999)', got {type(average).__name__}")
         self.optimizer = optimizer
         self._kind, self._number, self.average = _core.average(average)
         if self._kind == "tail" and steps < 1:
             raise ValueError(f"[Averaged] {self.average} is the mean over the last part of a run: give its number of steps, "
                              f"got {steps}")
         self._steps, self._step = steps, 0
+        self._of: List[torch.Tensor] = []  # the parameters that the tensors below belong to
         self._first: List[torch.Tensor] = []  # the average, or the start
         self._iterates: List[torch.Tensor] = []  # z of schedule_free
         self._away: List[torch.Tensor] = []  # the weights of the steps, while the evaluated ones are in their place
 
     def _weights(self) -> List[torch.Tensor]:
-        return [p for group in self.optimizer.param_groups for p in group["params"]]
+        weights = {id(p): p for group in self.optimizer.param_groups for p in group["params"]}  # each once
+        return list(weights.values())
 
     def _first_of_tail(self) -> int:
         return self._steps - max(1, math.ceil(self._number * self._steps))
@@ -82,9 +86,13 @@ class Averaged:
             self._first = [_kept(w) for w in weights]
             if self._kind == "schedule_free":
                 self._iterates = [_kept(w) for w in weights]
-        if len(weights) != len(self._first):
-            raise ValueError(f"[Averaged.step] the average is of {len(self._first)} parameters, the optimizer has "
+        self._of = self._of or weights
+        if len(weights) != len(self._of):
+            raise ValueError(f"[Averaged.step] the average is of {len(self._of)} parameters, the optimizer has "
                              f"{len(weights)}: add parameter groups before the first step")
+        if any(w is not own for w, own in zip(weights, self._of)):
+            raise ValueError("[Averaged.step] the optimizer has other parameters, or in another order, than those of the "
+                             "average: make a new Averaged")
 
     def step(self, closure: Optional[Callable[[], Any]] = None, **arguments: Any) -> Any:
         """One step of the optimizer, with what its own ``step`` takes. A step that it skips, or that had no gradient at all,
@@ -95,10 +103,14 @@ class Averaged:
         loss = self._step_at_iterates(weights, closure, arguments) if self._iterates else self._step_here(closure, arguments)
         report = getattr(self.optimizer, "report", None)
         idle = all(w.grad is None for w in weights) or (report is not None and getattr(report, "skipped", False))
+        if idle:
+            return loss
         with torch.no_grad():
-            if not idle:
-                self._take_in(weights)
-                self._step += 1
+            for index, w in enumerate(weights):
+                if not torch.isfinite(w).all():
+                    raise ValueError(f"[Averaged.step] parameter {index} is not finite after the step; the average is as before")
+            self._take_in(weights)
+        self._step += 1
         return loss
 
     def _step_here(self, closure: Optional[Callable[[], Any]], arguments: Dict[str, Any]) -> Any:
@@ -173,18 +185,25 @@ class Averaged:
         return {"average": self.average, "steps": self._steps, "step": self._step, "first": [t.clone() for t in self._first],
                 "iterates": [t.clone() for t in self._iterates], "optimizer": self.optimizer.state_dict()}
 
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Beside the model's own weights, as they were saved with it. Not inside evaluated()."""
         self._require_in_place("load_state_dict")
+        where = "[Averaged.load_state_dict]"
+        if not isinstance(state, Mapping) or not {"average", "steps", "step", "first", "iterates", "optimizer"} <= set(state):
+            raise ValueError(f"{where} this is no state of an Averaged: load what its state_dict() gave")
         if state["average"] != self.average or (self._kind == "tail" and state["steps"] != self._steps):
-            raise ValueError(f"[Averaged.load_state_dict] the state is that of {state['average']} over {state['steps']} steps, "
+            raise ValueError(f"{where} the state is that of {state['average']} over {state['steps']} steps, "
                              f"this is {self.average} over {self._steps}")
+        if not isinstance(state["step"], int) or state["step"] < 0:
+            raise ValueError(f"{where} the state's count of steps is {state['step']!r}")
         weights = self._weights()
-        for name in ("first", "iterates"):
+        begun = state["step"] > 0 and self._kind != "none"
+        for name, wanted in (("first", begun), ("iterates", begun and self._kind == "schedule_free")):
             given = state[name]
-            if given and [t.shape for t in given] != [w.shape for w in weights]:
-                raise ValueError("[Averaged.load_state_dict] the averages have other shapes than the parameters")
+            if wanted and [t.shape for t in given] != [w.shape for w in weights]:
+                raise ValueError(f"{where} the averages have other shapes than the parameters")
         self.optimizer.load_state_dict(state["optimizer"])
         self._step = state["step"]
+        self._of = weights if state["first"] else []
         self._first = [t.to(_kept(w)).clone() for t, w in zip(state["first"], weights)]
         self._iterates = [t.to(_kept(w)).clone() for t, w in zip(state["iterates"], weights)]

@@ -85,6 +85,8 @@ TEST(StepRuleErrors, NameTheValue) {
   expect_invalid([] { parse_step_rule("clip(rho=1)"); },
                  {"[parse_step_rule]", "'clip'", "clipped", "steepest"});
   expect_invalid([] { parse_step_rule("clipped"); }, {"[parse_step_rule]", "rho"});
+  expect_invalid([] { parse_step_rule("adagrad(b0=)"); },
+                 {"[parse_step_rule]", "b0= without a value"});
   for (const double bad : {0.0, -2.0, std::nan(""), HUGE_VAL}) {
     expect_invalid([&] { validate(StepRule(Clipped{bad})); }, {"[Clipped]", "rho", "positive"});
     expect_invalid([&] { validate(StepRule(Normalized{bad})); }, {"[Normalized]", "rho"});

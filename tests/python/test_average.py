@@ -1,4 +1,5 @@
 """Averages around any optimizer, against the formulas on whole trajectories in float64."""
+import contextlib
 import copy
 
 import pytest
@@ -209,3 +210,42 @@ def test_averages_of_16_bit_weights_are_exact(dtype):
     for text in ("soda", "schedule_free"):
         with pytest.raises(ValueError, match="16 bits"):
             Averaged(torch.optim.SGD([p], lr=1.0), text).step()
+
+
+def test_the_average_belongs_to_its_parameters():
+    p = [torch.nn.Parameter(torch.full((2,), float(i))) for i in range(2)]
+    optimizer = torch.optim.SGD(p, lr=0.1)
+    averaged = Averaged(optimizer, "soda")
+    for each in p:
+        each.grad = torch.ones(2)
+    averaged.step()
+    optimizer.param_groups[0]["params"].reverse()
+    before = [each.detach().clone() for each in p]
+    with pytest.raises(ValueError, match="in another order"):
+        averaged.step()
+    assert all(torch.equal(a, b) for a, b in zip(before, p))
+    optimizer.param_groups[0]["params"].reverse()
+    state = copy.deepcopy(averaged.state_dict())
+    p[1].grad = torch.full((2,), float("inf"))
+    with pytest.raises(ValueError, match="parameter 1 is not finite"):
+        averaged.step()
+    assert averaged.state_dict()["step"] == 1
+    fresh = Averaged(torch.optim.SGD(p, lr=0.1), "soda")
+    for bad in ({}, [], {**state, "step": -1}, {**state, "first": state["first"][:1]}):
+        with pytest.raises(ValueError, match="Averaged.load_state_dict"):
+            fresh.load_state_dict(bad)
+    with pytest.raises(ValueError, match="must be a text"):
+        Averaged(optimizer, None)
+
+
+def test_a_parameter_given_twice_counts_once():
+    def run(*parameters):
+        p = parameters[0]
+        with pytest.warns(UserWarning) if len(parameters) > 1 else contextlib.nullcontext():
+            averaged = Averaged(torch.optim.SGD(parameters, lr=0.1), "soda")
+        p.grad = torch.ones(2) / len(parameters)
+        averaged.step()
+        return p.detach()
+
+    p, q = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
+    torch.testing.assert_close(run(p, p), run(q))
