@@ -38,12 +38,12 @@ void add_bench_ranks_command(CLI::App& bench) {
   auto* file = ranks->add_option("--lmo", options->lmo_file,
                                  "LMO times that `normball bench --json` wrote, here or elsewhere");
   const auto simulated = [&](const char* name, double& value, const char* help) {
-    return ranks->add_option(name, value, help)->check(CLI::Range(1e-6, 1e9))->needs(simulate);
+    return ranks->add_option(name, value, help)->check(number_in({.low = 1e-6, .high = 1e9}))->needs(simulate);
   };
   simulated("--bandwidth", options->bandwidth, "GB/s that a rank sends, and receives at once")
       ->capture_default_str();
   ranks->add_option("--latency", options->latency, "Microseconds of a message")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(number_in({.low = 0, .high = 1e9}))
       ->needs(simulate)
       ->capture_default_str();
   simulated("--flops", options->flops, "GF/s of the passes; default: what SGEMM reaches here");

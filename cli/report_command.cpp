@@ -40,9 +40,12 @@ Result result_of(const trainer::report::RunData& data, const std::string& curve,
   const auto half = points.subspan(points.size() / 2);
   double sum = 0;
   for (const auto& point : half) sum += point.value;
-  return {.last = printed(pattern, factor * points.back().value),
-          .best = printed(pattern, factor * best),
-          .mean = printed(pattern, factor * sum / static_cast<double>(half.size()))};
+  const auto text = [&](double value) {
+    return printed(std::abs(value) < 1e6 ? pattern : "%.4g", value);
+  };
+  return {.last = text(factor * points.back().value),
+          .best = text(factor * best),
+          .mean = text(factor * sum / static_cast<double>(half.size()))};
 }
 
 // That a run diverged or stopped, as the page marks it; the remarks below the table say why.

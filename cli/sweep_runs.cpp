@@ -104,6 +104,32 @@ Job job_of(const std::string& base, const Cell& cell, const fs::path& into, int 
   return job;
 }
 
+// A metric that no run of this configuration records, for what is then to be said before it starts.
+void require_recorded(const std::string& metric, const trainer::config::Config& config) {
+  const auto refuse = [&](const std::string& why) {
+    throw CLI::ValidationError("metric", "'" + metric + "' " + why);
+  };
+  const std::string curve = metric.substr(0, metric.find(' '));
+  if (curve.ends_with("accuracy") && trainer::config::model_kind(config).unit != "images") {
+    refuse("is for images; model.kind " + config.model.kind + " has val_loss and loss");
+  }
+  if (curve.starts_with("iterate_") && config.train.average == "none") {
+    refuse("is recorded beside an average; train.average is none");
+  }
+  const auto every = [&](const char* start, const char* key, std::int64_t steps) {
+    if (curve.starts_with(start) && steps == 0) {
+      refuse(std::string("is recorded every ") + key + " steps, which is 0");
+    }
+  };
+  every("full_", "run.gap_every", config.run.gap_every);
+  every("probe_", "run.probe_every", config.run.probe_every);
+  if ((curve == "step_length" ||
+       (curve == "rho" && !(config.optimizer.rho && config.optimizer.rho->automatic))) &&
+      config.optimizer.stepsize == "none") {
+    refuse("is recorded for rules that find it; optimizer.stepsize is none");
+  }
+}
+
 void check_cells(const trainer::sweep::Plan& plan, const std::vector<Cell>& cells,
                  const fs::path& into, int threads) {
   for (const auto& cell : cells) {
@@ -117,11 +143,7 @@ void check_cells(const trainer::sweep::Plan& plan, const std::vector<Cell>& cell
     } catch (const std::invalid_argument& error) {
       throw std::runtime_error(cell.name + ": " + error.what());
     }
-    if (trainer::sweep::higher_is_better(plan.metric) &&
-        trainer::config::model_kind(config).unit != "images") {
-      throw CLI::ValidationError("metric", "'" + plan.metric + "' is for images; model.kind " +
-                                               config.model.kind + " has val_loss and loss");
-    }
+    require_recorded(plan.metric, config);
     const fs::path run = into / cell.name;
     if (!fs::exists(run / "config.toml")) continue;
     const auto before = trainer::config::stored_config(run);

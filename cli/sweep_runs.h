@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/side_by_side.h"
+#include "trainer/config/config.h"
 #include "trainer/sweep/plan.h"
 #include "trainer/sweep/results.h"
 
@@ -36,6 +37,9 @@ void refuse_keys(std::string_view where, const std::vector<std::string>& setting
 // `normball train` for the cell, into a directory of its name in `into`.
 Job job_of(const std::string& base, const trainer::sweep::Cell& cell,
            const std::filesystem::path& into, int threads);
+
+// Refuses a metric, "" or a curve and what of it, that no run of this configuration records.
+void require_recorded(const std::string& metric, const trainer::config::Config& config);
 
 // Every configuration is read before anything starts, and must be that of the run already there,
 // which must not be longer.

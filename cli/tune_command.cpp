@@ -87,10 +87,13 @@ config::Config load(const TuneOptions& options, bool& without_rho) {
 TuningOptions tuning_options(const config::Config& config, bool without_rho) {
   const auto& optimizer = config.optimizer;
   if (const auto reason = config::why_unused(key_of("optimizer.lr"), config); !reason.empty()) {
-    throw CLI::ValidationError(
-        "tune", "there is no lr to tune: " + reason + ", whose steps are found without one");
+    throw CLI::ValidationError("tune", "there is no lr to tune: " + reason);
+  }
+  if (optimizer.lr == 0) {
+    throw CLI::ValidationError("tune", "the search begins at optimizer.lr, which is 0");
   }
   TuningOptions tuning{.lr = optimizer.lr};
+  tuning.highest_lr = key_of("optimizer.lr").range.high;
   const std::string rho = config::value_text(key_of("optimizer.rho"), config);
   const bool automatic = rho.find("auto") != std::string::npos;  // finds itself
   tuning.tune_rho = config::has_effect("optimizer.rho", config) && !automatic;
@@ -154,6 +157,15 @@ Search search_of(const TuneOptions& options, const fs::path& into) {
     sweep::check_metric(metric);
     return sweep::metric_of(metric, {});
   });
+  if (const auto judges =
+          std::to_array<std::string_view>({"loss", "val_loss", "val_accuracy", "iterate_val_loss",
+                                           "iterate_val_accuracy", "full_loss"});
+      std::ranges::find(judges, search.metric.curve) == judges.end()) {
+    throw CLI::ValidationError(
+        "--metric",
+        "'" + metric + "' says nothing of how good a run is; a loss or an accuracy does");
+  }
+  require_recorded(metric, search.config);
 
   search.run_steps = steps_of(search.config, into);
   const int most = most_trials(search.tuning);
@@ -260,6 +272,10 @@ void tune_configuration(const TuneOptions& options) {
   if (fs::exists(into / "config.toml")) {
     throw std::runtime_error(error_message("tune", into.string(),
                                            " is the directory of a run; name another with --into"));
+  }
+  if (fs::exists(into) && !fs::is_directory(into)) {
+    throw std::runtime_error(
+        error_message("tune", into.string(), " is no directory; name another with --into"));
   }
   const Search search = search_of(options, into);
   const int most = most_trials(search.tuning);

@@ -148,7 +148,8 @@ class Search {
       throw std::runtime_error(error_message(
           "tune", "every run diverged, at all lr from ", tried_[line.front()].point.lr, " to ",
           tried_[line.back()].point.lr,
-          ": no stepsize helps here. Look at the loss, the data and the weights at the start"));
+          ": begin with a smaller lr. If none helps, look at the loss, the data and the weights "
+          "at the start"));
     }
     const double lr = tried_[*best].point.lr;
     try_points(TuningStage::Lr, {{{allowed(lr / fine), rho}}, {{allowed(lr * fine), rho}}});

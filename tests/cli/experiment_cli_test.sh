@@ -26,6 +26,11 @@ for file in "$source"/experiments/*/experiment.toml; do
   contains out.txt "0 runs to tune"
 done
 
+for file in $(grep -l '^\[\[axis\]\]' "$source"/experiments/*/*.toml); do  # and the sweeps
+  [ "$(basename "$file")" = experiment.toml ] && continue
+  "$normball" sweep "$file" --dry-run >out.txt || fail "$file is no sweep"
+done
+
 # One of our own, of which seconds are enough.
 export NORMBALL_EXPERIMENTS=$PWD/experiments
 mkdir -p experiments/lr

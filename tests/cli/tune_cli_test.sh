@@ -126,6 +126,13 @@ wrong 2 "must be a number of steps such as 2000" tiny.toml --budget much
 wrong 2 "must be a number of steps such as 2000" tiny.toml --budget -3
 wrong 2 "must be a number of steps such as 2000" tiny.toml --budget 0x
 wrong 2 "which say nothing: give" tiny.toml --budget 100
+wrong 2 "the search begins at optimizer.lr, which is 0" tiny.toml --set optimizer.lr=0
+wrong 2 "there is no lr to tune: it counts only where" tiny.toml --set optimizer.method=unconstrained_scion --set optimizer.stepsize=distance_aware --dry-run
+wrong 2 "is recorded beside an average; train.average is none" tiny.toml --metric iterate_val_loss
+wrong 2 "is recorded every run.gap_every steps, which is 0" tiny.toml --metric full_loss
+wrong 2 "says nothing of how good a run is" tiny.toml --metric eta
+touch a_file
+wrong 1 "a_file is no directory" tiny.toml --into a_file --dry-run
 wrong 2 "a seed is given twice" tiny.toml --seeds 1 1
 wrong 2 "unknown metric" tiny.toml --metric speed
 wrong 2 "is for images; model.kind gpt has" tiny.toml --metric val_accuracy

@@ -9,6 +9,7 @@
 #include "normball/base/text.h"
 #include "page/page.h"
 #include "trainer/config/config.h"
+#include "trainer/config/config_use.h"
 #include "trainer/files/file_system.h"
 #include "trainer/report/earlier_ends.h"
 #include "trainer/report/report_assets.h"
@@ -21,10 +22,20 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t points_shown = 2000;
-constexpr std::array<std::string_view, 12> shown = {
-    "loss",      "val_loss",   "val_accuracy", "iterate_val_loss", "iterate_val_accuracy",
-    "dual_norm", "eta",        "lr",           "full_loss",        "full_dual_norm",
-    "full_gap",  "probe_ratio"};
+constexpr std::array<std::string_view, 14> shown = {"loss",
+                                                    "val_loss",
+                                                    "val_accuracy",
+                                                    "iterate_val_loss",
+                                                    "iterate_val_accuracy",
+                                                    "dual_norm",
+                                                    "eta",
+                                                    "lr",
+                                                    "full_loss",
+                                                    "full_dual_norm",
+                                                    "full_gap",
+                                                    "probe_ratio",
+                                                    "step_length",
+                                                    "rho"};
 
 // Nothing where it cannot be read, and the reason.
 std::optional<config::Config> read_config(const fs::path& directory, std::string& reason) {
@@ -41,7 +52,6 @@ std::optional<config::Config> read_config(const fs::path& directory, std::string
 
 void take_settings(const config::Config& config, RunData& run) {
   run.settings = {{"method", config.optimizer.method},
-                  {"lr", number_text(config.optimizer.lr)},
                   {"schedule", config.schedule.kind},
                   {"model", config.model.kind},
                   {"data", config.data.kind},
@@ -50,7 +60,11 @@ void take_settings(const config::Config& config, RunData& run) {
   if (const auto& rho = config.optimizer.rho) {
     run.settings["rho"] = rho->automatic ? "auto" : number_text(rho->number);
   }
+  if (config::has_effect("optimizer.lr", config)) {
+    run.settings["lr"] = number_text(config.optimizer.lr);
+  }
   if (config.optimizer.stepsize != "none") run.settings["stepsize"] = config.optimizer.stepsize;
+  if (config.train.average != "none") run.settings["average"] = config.train.average;
   for (const std::string& part : {config.model.kind, config.data.kind, config.data.path,
                                   config.data.validation, config.data.bpe}) {
     run.task += part + '\n';

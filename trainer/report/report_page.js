@@ -19,6 +19,8 @@
     {key: "full_gap", title: "Wolfe gap of the full gradient", note: "of the training set, without momentum", log: true, points: true},
     {key: "full_loss", title: "Loss over the training set", note: "beside the full gradient", log: false, points: true},
     {key: "probe_ratio", title: "Smoothness along the path", note: "‖g(y) − g(x)‖* over ‖y − x‖ of a step, on its batch", log: true, points: true},
+    {key: "step_length", title: "Step length γη", note: "of a rule that finds it; in units of the balls' radii", log: true},
+    {key: "rho", title: "ρ", note: "of clipping that finds it", log: true},
     {key: "lr", title: "Learning rate γρ", note: "the largest step", log: false},
   ];
   const state = {
@@ -88,7 +90,7 @@
     return element("tr", {},
       element("td", {class: "run"}, element("label", {title: "show or hide"}, box, element("span", {class: "swatch"}),
         element("span", {}, run.name))),
-      cell((set.method || "–").replaceAll("_", " "), "words"), cell(set.lr || "–"), cell(set.rho || "–"), cell(set.schedule || "–", "words"),
+      cell([set.method || "–", set.stepsize, set.average].filter(Boolean).join(", ").replaceAll("_", " "), "words"), cell(set.lr || "–"), cell(set.rho || "–"), cell(set.schedule || "–", "words"),
       ...results.map((column) => cell(...column.cell(i))),
       run.diverged ? element("td", {}, run.steps.toLocaleString("en") + " ", element("span", {class: "bad"}, "✕ diverged"))
         : run.nonfinite === null ? cell(run.steps.toLocaleString("en"))

@@ -46,6 +46,16 @@ void set_metric(run::CheckpointState& state, const std::optional<Evaluation>& ev
   state.better = evaluation->accuracy ? run::Better::Higher : run::Better::Lower;
 }
 
+// What may help where steps are too long.
+std::string shorter_steps(const config::Config& config) {
+  if (config::has_effect("optimizer.lr", config)) return "A smaller optimizer.lr may help";
+  if (config.optimizer.stepsize.starts_with("distance_aware")) {
+    return "A bound of its steps may help, such as optimizer.stepsize=distance_aware(most=0.01)";
+  }
+  return config.optimizer.method == "adaptive_sd" ? "A larger optimizer.l1 or optimizer.l0 may help"
+                                                  : "Smaller radii may help";
+}
+
 }  // namespace
 
 Trainer::Trainer(config::Config config, TrainingOptions options)
@@ -172,8 +182,8 @@ void Trainer::refuse(const BatchLoss& loss, optim::StepOutcome& outcome, const s
   recorder_->stopped(step_ + 1, loss.mean, outcome);
   throw NonFiniteError(normball::error_message(
       "train", what, "; the weights are still those of step ", step_,
-      ". Last checkpoint: ", last_checkpoint_.empty() ? "none" : last_checkpoint_.string(),
-      ". A smaller optimizer.lr may help; run.nonfinite=skip skips such steps"));
+      ". Last checkpoint: ", last_checkpoint_.empty() ? "none" : last_checkpoint_.string(), ". ",
+      shorter_steps(config_), "; run.nonfinite=skip skips such steps"));
 }
 
 void Trainer::evaluate_now() {
