@@ -66,8 +66,11 @@ class Averaged:
         """One step. The closure is called before it, where the gradient belongs."""
         if self._exchanged:
             raise RuntimeError("[Averaged.step] the evaluated weights are in place: leave evaluated() first")
-        loss = None
-        if closure is not None:
+        loss, searches = None, bool(self.optimizer.param_groups and self.optimizer.param_groups[0].get("line_search"))
+        if searches and self._kind == "schedule_free":
+            raise ValueError("[Averaged.step] schedule_free takes gradients at other weights than its steps start from, so a "
+                             "line search has nothing to compare with: use ema or tail, or no line_search")
+        if closure is not None and not searches:
             with torch.enable_grad():
                 loss = closure()
         weights = self._weights()
@@ -82,7 +85,10 @@ class Averaged:
         for w, z in zip(weights, self._iterates):
             w.copy_(z)
         try:
-            self.optimizer.step()
+            if searches:
+                loss = self.optimizer.step(closure)
+            else:
+                self.optimizer.step()
         except BaseException:
             for w, y in zip(weights, before):
                 w.copy_(y)
