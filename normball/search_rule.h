@@ -65,8 +65,8 @@ struct Backtracking {
 // by `relax`.
 struct Smoothness {
   double decrease = 0.5;
-  double relax = 0.5;   // in (0, 1]; 1: they only grow
-  double margin = 1.5;  // at least 1
+  double relax = 0.5;  // in (0, 1]; 1: they only grow
+  double margin = 2;   // at least 1
   int evaluations = 20;
   friend bool operator==(const Smoothness&, const Smoothness&) = default;
 

@@ -196,7 +196,11 @@ Tensor NormBall::step_by_closure(const LossClosure& closure) {
     loss = closure();
     number_of(loss);
     backward = gradients.any();
-    if (!backward && loss.requires_grad()) loss.backward();
+    if (!backward && !loss.requires_grad()) {
+      normball::throw_invalid(searching_step, "the closure has no gradient: compute the loss in ",
+                              "it, with backward() or without");
+    }
+    if (!backward) loss.backward();
   }
   gradients.keep_new();
   step(loss.item<double>(), [&] {

@@ -1,5 +1,4 @@
 // Methods by name, and the joint step.
-#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
 #include <optional>
@@ -63,15 +62,6 @@ SharedStep join_parts_of(const Method& method, const std::vector<double>& pairin
   return result;
 }
 
-// With what it remembers when the step is taken. An empty memory is one that has seen nothing.
-std::pair<SearchReport, std::vector<double>> search_by(
-    const SearchRule& rule, double loss, double slope, double own, double longest,
-    std::vector<double> memory, const std::function<double(double)>& evaluate) {
-  if (memory.empty()) memory.resize(memory_size(rule));
-  const SearchReport report = search_along(rule, {loss, slope, own, longest}, memory, evaluate);
-  return {report, memory};
-}
-
 void bind_search(py::module_& module) {
   py::class_<SearchReport>(module, "SearchReport")
       .def_readonly("step", &SearchReport::step)
@@ -89,8 +79,12 @@ void bind_search(py::module_& module) {
       .def(
           "search",
           [](const Rule& own, double loss, double slope, double step, double longest,
-             std::vector<double> memory, const std::function<double(double)>& evaluate) {
-            return search_by(own.rule, loss, slope, step, longest, std::move(memory), evaluate);
+             std::vector<double> memory, const py::object& evaluate) {
+            if (memory.empty()) memory.resize(memory_size(own.rule));
+            const SearchReport report =
+                search_along(own.rule, {loss, slope, step, longest}, memory,
+                             [&](double t) { return evaluate(t).cast<double>(); });
+            return std::make_pair(report, memory);  // what it remembers when the step is taken
           },
           py::kw_only(), py::arg("loss"), py::arg("slope"), py::arg("own"), py::arg("longest"),
           py::arg("memory"), py::arg("evaluate"));

@@ -1,4 +1,4 @@
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy.typing as npt
 
@@ -103,7 +103,7 @@ class SearchRule:
     @property
     def memory_size(self) -> int: ...
     def search(self, *, loss: float, slope: float, own: float, longest: float, memory: Sequence[float],
-               evaluate: Callable[[float], float]) -> Tuple[SearchReport, List[float]]: ...
+               evaluate: Any) -> Tuple[SearchReport, List[float]]: ...
 
 def parse_line_search(text: str) -> SearchRule: ...
 

@@ -60,8 +60,8 @@ def begin_search(where: str, groups: Sequence[Mapping[str, Any]], closure: Optio
                 loss = closure()
                 number(where, loss)
                 backward = any(p.grad is not None for p in parameters)
-                if not backward and isinstance(loss, torch.Tensor) and loss.requires_grad:
-                    loss.backward()
+                if not backward:
+                    _backward(where, loss)
         except BaseException:
             _set(parameters, kept)
             raise
@@ -78,6 +78,13 @@ def begin_search(where: str, groups: Sequence[Mapping[str, Any]], closure: Optio
             _set(parameters, kept)
 
     return loss, Search(where, text, evaluate, ranks)
+
+
+def _backward(where: str, loss: Any) -> None:
+    if not (isinstance(loss, torch.Tensor) and loss.requires_grad):
+        raise ValueError(f"[{where}.step] the closure has no gradient: compute the loss in it, with backward() or without, or give "
+                         f"loss= after backward()")
+    loss.backward()
 
 
 def _set(parameters: Sequence[torch.Tensor], gradients: Sequence[Optional[torch.Tensor]]) -> None:

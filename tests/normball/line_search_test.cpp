@@ -220,7 +220,7 @@ TEST(LineSearch, StaysWhereNothingDescends) {
 TEST(SearchRule, PrintsParsesAndRefuses) {
   for (const auto* text :
        {"backtracking", "backtracking(decrease=0.1, shrink=0.75, grow=1.5, evaluations=5)",
-        "smoothness", "smoothness(decrease=0.6, relax=1, margin=2, evaluations=5)"}) {
+        "smoothness", "smoothness(decrease=0.6, relax=1, margin=3, evaluations=5)"}) {
     EXPECT_EQ(to_string(parse_line_search(text)), text);
   }
   EXPECT_NE(parse_line_search("backtracking"), parse_line_search("smoothness"));

@@ -141,6 +141,14 @@ const std::vector<Row>& table() {
       {"optimizer.alpha", {.methods = readers(&MethodUse::alpha)}},
       {"optimizer.rho", {.methods = readers(&MethodUse::rho)}},
       {"optimizer.stepsize", {.methods = names_of(takes_stepsize)}},
+      {"optimizer.line_search",
+       {.methods = "all but muon, adam, adamw, sgd",
+        .conditions = {{[](const Config& c) {
+                          return c.optimizer.stepsize == "none" &&
+                                 !(c.optimizer.rho && c.optimizer.rho->automatic);
+                        },
+                        "optimizer.stepsize is none and optimizer.rho not auto, which find steps "
+                        "themselves"}}}},
       {"optimizer.short_step",
        {.methods = methods_that([](const MethodUse& use) { return use.short_steps.size() > 1; }),
         .conditions = {{[](const Config& c) {
