@@ -84,6 +84,7 @@ RoutingOptions routing_options(const NormBallOptions& whole, const Method& metho
   options.rules = whole.rules().value_or(std::vector<RoutingRule>{});
   options.norms = whole.norms().value_or(RoleNorms{});
   options.radii = whole.radii().value_or(RoleRadii{});
+  options.auto_radii = whole.auto_radii().value_or(false);
   options.solver = parse_polar_solver(whole.solver().value_or("exact"));
   options.grad_clip = whole.grad_clip().value_or(0);
   options.method = method.name;

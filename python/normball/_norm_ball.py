@@ -45,7 +45,7 @@ class NormBall(torch.optim.Optimizer):
             <d, x> over the unit ball, on tensors; where short steps or reports need them also ``norm(x)`` and
             ``dual_norm(d)``. It is stepped in torch operations.
         role: ``"input"``, ``"onehot"``, ``"hidden"``, ``"output"`` or ``"bias"`` instead of a norm.
-        radius: of the balls; without it ``radii`` by role, which are 1 unless given.
+        radius: of the balls; without it ``radii`` by role, which are 1 unless given, or with ``"auto"`` chosen by depth and fan-in.
         split: cuts matrices, each with a norm of its own: 3 (fused QKV), ``[768, 256, 256]`` rows, ``"columns(12)"``.
         batch: number of leading dimensions that count matrices, such as experts.
         rules: ``{"*.qkv.weight": {"split": 3}}``: what parameters get by the pattern of their names. Later rules win.
@@ -71,7 +71,7 @@ class NormBall(torch.optim.Optimizer):
                  l1: Optional[float] = None, short_step: Optional[str] = None, stepsize: Optional[str] = None,
                  line_search: Optional[str] = None, norm: Any = "auto", role: Optional[str] = None, radius: Optional[float] = None,
                  split: Union[None, int, str, Sequence[int]] = None, batch: Optional[int] = None,
-                 rules: Optional[Rules] = None, radii: Optional[Mapping[str, float]] = None, solver: str = "exact",
+                 rules: Optional[Rules] = None, radii: Union[None, str, Mapping[str, float]] = None, solver: str = "exact",
                  maximize: bool = False, nonfinite: str = "error", threads: int = 0,
                  overwrite_gradients: bool = False, layer_reports: bool = False, backend: str = "auto",
                  process_group: Any = None, **unknown: Any) -> None:
@@ -93,7 +93,7 @@ class NormBall(torch.optim.Optimizer):
                         maximize=maximize, nonfinite=nonfinite, step=0, stepsize_memory=[])
         _options.check_lr(where, _options.check_shared(where, defaults, overwrite_gradients), defaults, 0)
         defaults.update(rules={pattern: dict(then) for pattern, then in defaults["rules"].items()},
-                        radii=dict(defaults["radii"]))
+                        radii=defaults["radii"] if defaults["radii"] == "auto" else dict(defaults["radii"]))
         self._complete = False
         super().__init__(self._groups_of(params), defaults)
         self._complete = True

@@ -116,13 +116,13 @@ def check_shared(where: str, options: Mapping[str, Any], overwrites: bool = Fals
     if options["maximize"] and overwrites:
         raise ValueError(f"[{where}] overwrite_gradients has no effect with maximize: the step works on a negative copy of "
                          f"each gradient")
-    for role, radius in mapping(where, "radii", options["radii"], "{'hidden': 50}").items():
+    radii = {} if options["radii"] == "auto" else mapping(where, "radii", options["radii"], "{'hidden': 50} or 'auto'")
+    for role, radius in radii.items():
         if not isinstance(role, str):
             raise ValueError(f"[{where}] the key of a radius in radii is a role such as 'hidden' or 'output', got {role!r}")
         if not 0 < number(where, f"the radius of the role '{role}'", radius) < math.inf:
             raise ValueError(f"[{where}] the radius of the role '{role}' must be positive and finite, got {radius!r}")
-    example = "{'*.qkv.weight': {'split': 3}}"
-    for pattern, then in mapping(where, "rules", options["rules"], example).items():
+    for pattern, then in mapping(where, "rules", options["rules"], "{'*.qkv.weight': {'split': 3}}").items():
         if not isinstance(pattern, str):
             raise ValueError(f"[{where}] the key of a rule is a pattern of names such as '*.bias', got {pattern!r}")
         mapping(where, f"the rule '{pattern}'", then, "{'split': 3}")

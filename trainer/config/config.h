@@ -155,6 +155,7 @@ struct NormConfig {
   double output_radius = 1;
   std::string vector = "rms";
   double vector_radius = 1;
+  std::string radii = "given";
   std::vector<Route> route = {};
 };
 

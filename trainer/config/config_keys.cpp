@@ -308,6 +308,15 @@ std::vector<Key> make_keys() {
   norm("vector", place<&Config::norm, &N::vector>(), {}, "norm of biases and gains", check_norm);
   norm("vector_radius", place<&Config::norm, &N::vector_radius>(), positive,
        "radius of biases and gains");
+  keys.push_back({"norm",
+                  "radii",
+                  place<&Config::norm, &N::radii>(),
+                  {},
+                  {"given", "auto"},
+                  nullptr,
+                  Same,
+                  "auto: from depth and fan-in (docs/stepsizes.md) in place of the radii above; "
+                  "norm.route wins"});
   norm("route", place<&Config::norm, &N::route>(), positive,
        "list of {pattern, norm, radius}: parameters whose name matches; where several match, later "
        "ones win",

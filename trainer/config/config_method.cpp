@@ -114,7 +114,8 @@ RoutingOptions routing_options(const Config& config) {
                      .output = parsed(tied ? norm.embedding : norm.output),
                      .bias = parsed(norm.vector)};
   }
-  if (!options.method_radius) {
+  options.auto_radii = norm.radii == "auto" && has_effect("norm.radii", config);
+  if (!options.method_radius && !options.auto_radii) {
     options.radii = {.input = norm.input_radius,
                      .onehot = norm.embedding_radius,
                      .hidden = norm.hidden_radius,

@@ -48,6 +48,7 @@ NormBallOptions with_routing(NormBallOptions options, const config::Config& conf
                              const std::vector<models::ModelParameter>& parameters) {
   RoutingOptions routing = routing_options(config, parameters);
   options.rules(std::move(routing.rules)).norms(std::move(routing.norms)).radii(routing.radii);
+  options.auto_radii(routing.auto_radii);
   if (config::has_effect("optimizer.solver", config)) options.solver(config.optimizer.solver);
   const auto search = config::line_search_of(config);
   if (search) options.line_search(*search);
