@@ -132,12 +132,18 @@ class Search:
 
     def _together(self) -> float:
         """The loss of a trial, which all ranks must see alike: they decide by it."""
-        own = self._evaluate()
         if self._ranks is None:
-            return own
-        every = [struct.unpack("d", each)[0] for each in self._ranks.gather(struct.pack("d", own))]
+            return self._evaluate()
+        own, failure = 0.0, None
+        try:
+            own = self._evaluate()
+        except Exception as error:
+            failure = error  # the others must know
+        heads = self._ranks.gather(struct.pack("d?", own, failure is not None))
+        every = [struct.unpack("d?", head)[0] for head in heads]
+        self._ranks.raise_first([struct.unpack("d?", head)[1] for head in heads], failure, [False] * len(heads))
         for rank, other in enumerate(every):
-            if struct.pack("d", other) != struct.pack("d", every[0]):
+            if heads[rank] != heads[0]:
                 raise RanksError(f"[{self._where}.step] the loss of a trial in rank {rank} is {other}, in rank 0 {every[0]}: give "
                                  f"all ranks that of their batches together; nothing was changed")
         return own

@@ -75,7 +75,7 @@ ChosenRadius AutoRadii::of(size_t parameter, const Route& route) const {
       const auto in = static_cast<double>(shape.cols);
       chosen = {1 / (std::sqrt(in) * norm.scale),
                 "radius auto: entries of 1/sqrt(" + number_text(in) + ")"};
-    } else if (norm.geometry == Geometry::RowL2) {
+    } else if (std::holds_alternative<RowNorm>(route.norm) && norm.geometry == Geometry::RowL2) {
       chosen = {1 / norm.scale, "radius auto: rows of length 1"};
     }
   }
