@@ -156,7 +156,12 @@ void NormBall::combine(Plan& plan) {
                                                  " and the norm of v = ", joint.direction_norm,
                                                  " must be finite; nothing was changed"));
   }
-  if (plan.search) search(plan, joint);
+  try {
+    if (plan.search) search(plan, joint);
+  } catch (const NonFiniteError&) {
+    if (whole().skip_nonfinite().value_or(false)) return skip(plan, plan.parts.front()->report());
+    throw;
+  }
   try {
     for (size_t p = 0; p < plan.parts.size(); ++p) plan.parts[p]->check(joint.eta * shares[p]);
   } catch (const std::invalid_argument& error) {

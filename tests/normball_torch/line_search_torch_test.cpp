@@ -272,6 +272,14 @@ TEST(LineSearch, WhatItRefusesChangesNothing) {
   refused(NormBallOptions(lr).line_search("smoothness").stepsize("adagrad"), {"adagrad", "memory"});
   refused(NormBallOptions(lr).line_search("smoothness").overwrite_gradients(true),
           {"overwrite_gradients"});
+  int calls = 0;
+  NormBall skipping(parameters, "ucg",
+                    NormBallOptions(lr).line_search("smoothness").skip_nonfinite(true));
+  const Tensor start = flat(parameters);
+  skipping.step([&] { return loss_of(parameters, 1) * (++calls > 2 ? std::nan("") : 1); });
+  EXPECT_TRUE(skipping.report().skipped);
+  EXPECT_TRUE(torch::equal(start, flat(parameters)));
+  EXPECT_EQ(skipping.steps_taken(), 0);
   Scion plain(parameters, NormBallOptions(lr));
   expect_error<std::invalid_argument>([&] { plain.step(1.0, [] { return 1.0; }); },
                                       {"line_search"});
