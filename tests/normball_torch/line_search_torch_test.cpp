@@ -33,7 +33,7 @@ void expect_error(const Body& body, const std::vector<std::string>& words) {
 // Who steps the tensors: the core, tensor operations, or the core in two parts.
 enum class Way { Core, Aten, Parts };
 const std::vector<Way> ways = {Way::Core, Way::Aten, Way::Parts};
-constexpr double lr = 3;
+constexpr double lr = 30;
 
 std::vector<Tensor> weights(Way way, torch::ScalarType type = torch::kFloat64) {
   torch::manual_seed(3);
