@@ -59,7 +59,7 @@ void check_search(const Problem& problem, const Settings& settings, double gamma
     const std::string when = setting + " n=" + std::to_string(n);
     tightest.offer(when, bounds.mean(n), sum / n);
     const auto spent = static_cast<double>(evaluations);
-    if (resolved) tightest.offer(when + " evaluations", bounds.evaluations(n), spent);
+    if (resolved && n > 1) tightest.offer(when + " evaluations", bounds.evaluations(n), spent);
     ++next;
   }
   tightest.add_steps(at.back());
