@@ -109,7 +109,7 @@ TrainingTask::Seconds TrainingTask::run() {
     }
     outcome.loss.backward();
   });
-  return {passes, time_once([&] { optimizer_->step(loss); })};
+  return {passes, time_once([&] { optimizer_->step(loss, {}); })};
 }
 
 }  // namespace normball::benchmarks

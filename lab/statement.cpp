@@ -25,9 +25,9 @@ std::vector<std::string> chosen(const std::vector<std::string>& wanted, const Ra
 
 std::vector<Statement> statements() {
   std::vector<Statement> all;
-  for (const auto part :
-       {deterministic_statements(), clipped_statements(), constrained_statements(),
-        stepsize_statements(), stochastic_statements(), rate_statements(), printed_statements()}) {
+  for (const auto part : {deterministic_statements(), clipped_statements(),
+                          constrained_statements(), stepsize_statements(), search_statements(),
+                          stochastic_statements(), rate_statements(), printed_statements()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

@@ -62,6 +62,7 @@ std::span<const Statement> deterministic_statements();
 std::span<const Statement> clipped_statements();
 std::span<const Statement> constrained_statements();
 std::span<const Statement> stepsize_statements();
+std::span<const Statement> search_statements();
 std::span<const Statement> stochastic_statements();
 std::span<const Statement> rate_statements();
 std::span<const Statement> printed_statements();

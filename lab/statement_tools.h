@@ -24,6 +24,16 @@ inline Point on_sphere(const Space& space, double radius) {
   return x;
 }
 
+inline double start_delta(const Problem& problem) {
+  return problem.value(problem.start()) - problem.infimum();
+}
+
+inline double start_slope(const Problem& problem) {
+  Point g(problem.space().size());
+  problem.gradient(problem.start(), g);
+  return problem.space().dual_norm(g);
+}
+
 // Offers the mean of a quantity over the first n steps at every horizon, against bound(n).
 template <class Quantity, class Bound>
 void check_means(Run& run, const std::vector<int>& at, const Quantity& quantity, const Bound& bound,

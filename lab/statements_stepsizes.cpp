@@ -8,7 +8,6 @@
 #include "lab/bounds.h"
 #include "lab/statement_tools.h"
 #include "normball/base/error.h"
-#include "normball/line_search.h"
 
 namespace normball::lab {
 namespace {
@@ -88,16 +87,6 @@ Method in_ball(const Space& space, const StepRule& rule, double lr, double beta)
   Method method = make_method("scion", {.lr = lr, .stepsize = rule});
   if (space.equal_radii()) method.radius = beta;
   return method;
-}
-
-double start_delta(const Problem& problem) {
-  return problem.value(problem.start()) - problem.infimum();
-}
-
-double start_slope(const Problem& problem) {
-  Point g(problem.space().size());
-  problem.gradient(problem.start(), g);
-  return problem.space().dual_norm(g);
 }
 
 std::vector<Row> check_adagrad(const Problem& problem, const Settings& settings,
@@ -286,58 +275,7 @@ std::vector<Row> check_automatic_general(const Problem& problem, const Settings&
   return check_automatic_free(problem, settings, {l0, true}, {0.5 / l1, 0.05 / l1, 0.005 / l1});
 }
 
-// GGNC from a γ that is far off, with a line search. Told to forget, it believes that every trial
-// descends.
-void check_search(const Problem& problem, const Settings& settings, double gamma, double rho,
-                  double bounded, Tightest& tightest) {
-  const Space& space = problem.space();
-  const Backtracking how{.evaluations = 60};
-  Point x = problem.start(), exact(space.size()), g(space.size());
-  Optimizer<double> optimizer(ggnc(gamma * rho, rho), space.layers(),
-                              {.threads = 1, .undoable = true});
-  LineSearch<double> search(optimizer, how);
-  const auto weights = space.views(x), gradients = space.views(g);
-  std::vector<Parameter<double>> parameters;
-  for (size_t l = 0; l < weights.size(); ++l) parameters.push_back({weights[l], gradients[l]});
-  const double delta = start_delta(problem), least = std::min(gamma, how.shrink * bounded);
-  const std::string setting = describe({{"γ", gamma}, {"ρ", rho}});
-  const auto at = horizons(settings);
-  double sum = 0;
-  size_t next = 0;
-  bool compared = false;
-  const auto evaluate = [&] {
-    const bool believe = settings.forget && compared;
-    compared = true;
-    return believe ? -std::numeric_limits<double>::infinity() : problem.value(x);
-  };
-  for (int n = 1; n <= at.back(); ++n) {
-    problem.gradient(x, exact);
-    std::ranges::copy(exact, g.begin());  // which stays where the parameters look
-    sum += space.dual_norm(g);
-    const double f = problem.value(x);
-    if (!std::isfinite(sum + f)) return tightest.offer(setting + " diverged", 1, sum);
-    search.step(parameters, f, evaluate);
-    if (n != at[next]) continue;
-    tightest.offer(setting + " n=" + std::to_string(n), ggnc_bound({delta, least, rho, n}),
-                   sum / n);
-    ++next;
-  }
-  tightest.add_steps(at.back());
-}
-
-std::vector<Row> check_line_search(const Problem& problem, const Settings& settings) {
-  const auto [l0, l1] = *problem.smoothness();
-  Tightest tightest;
-  for (const double share : {1.0, 0.1}) {
-    const double rho = share * l0 / l1, bounded = 1 / (l0 + rho * l1);
-    for (const double off : {1000.0, 0.01}) {
-      check_search(problem, settings, off * bounded, rho, bounded, tightest);
-    }
-  }
-  return {tightest.row()};
-}
-
-constexpr std::array<Statement, 11> table = {{
+constexpr std::array<Statement, 10> table = {{
     {"adagrad-smooth", "none: docs/lab.md",
      "AdaGrad: √(mean ‖∇f(x^k)‖*²) ≤ B/(c√n), f L-smooth, any c", Kind::Deterministic,
      has_lipschitz, check_adagrad_smooth},
@@ -370,10 +308,6 @@ constexpr std::array<Statement, 11> table = {{
      "clipping at a running quantile ρ_k: mean min{s_k, s_k²/ρ_k} ≤ (4/3)(Δ/(lr n) + L0 lr/2), f "
      "(L0,L1)-smooth, lr ≤ 1/(2L1)",
      Kind::Deterministic, has_smoothness, check_automatic_general},
-    {"line-search", "none: docs/lab.md",
-     "GGNC with a line search from any γ: mean ‖∇f(x^k)‖* ≤ √(2Δ/(gn)) + 2Δ/(gρn) with g = min{γ, "
-     "1/(2(L0+ρL1))}",
-     Kind::Deterministic, has_smoothness, check_line_search},
 }};
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "normball/routed.h"
 #include "normball/routing.h"
 #include "normball/schedule.h"
+#include "normball/search_rule.h"
 #include "normball/shape.h"
 #include "normball/step.h"
 #include "normball/step_rule.h"

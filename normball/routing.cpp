@@ -9,6 +9,7 @@
 #include "normball/base/text.h"
 #include "normball/internal/routing/blocks.h"
 #include "normball/internal/routing/facts.h"
+#include "normball/internal/routing/radii.h"
 
 namespace normball {
 namespace {
@@ -43,6 +44,7 @@ class Router {
     check_names();
     facts_ = detail::find_facts(parameters_);
     assign();
+    if (options_.auto_radii) auto_radii_.emplace(parameters_, facts_);
     for (size_t i = 0; i < parameters_.size(); ++i) route_one(i);
     warn_of_the_model();
     return std::move(result_);
@@ -140,6 +142,12 @@ class Router {
       route.why = choice.why;
       route.radius = options_.method_radius.value_or(
           said.given.radius.value_or(options_.radii.of(choice.role)));
+      route.blocks = blocks_of(i);
+      if (auto_radii_ && !said.given.radius) {
+        const auto chosen = auto_radii_->of(i, route);
+        route.radius = chosen.radius;
+        route.why += "; " + chosen.why;
+      }
       if (!(std::isfinite(route.radius) && route.radius > 0)) {
         throw_invalid("route", "the radius of '", parameter.name,
                       "' must be positive and finite, got ", route.radius);
@@ -155,7 +163,6 @@ class Router {
         route.why += "; batch " + std::to_string(*said.given.batch) + " by " + said.batch_source;
       }
       if (!parameter.requires_grad) route.why += "; frozen";
-      route.blocks = blocks_of(i);
       if (!options_.method_norm) warn_of(i, route);
     }
     result_.routes.push_back(std::move(route));
@@ -336,6 +343,7 @@ class Router {
   const RoutingOptions& options_;
   std::vector<detail::Facts> facts_;
   std::vector<Said> said_;
+  std::optional<detail::AutoRadii> auto_radii_;
   Routing result_;
 };
 
@@ -376,17 +384,7 @@ Routing route(std::span<const ParameterInfo> parameters, const RoutingOptions& o
     throw_invalid("route", "the method '", options.method,
                   "' sets every norm itself; norms by role would have no effect");
   }
-  if (options.method_radius && options.radii != RoleRadii{}) {
-    throw_invalid("route", "the method '", options.method, "' sets every radius itself; radii by ",
-                  "role would have no effect");
-  }
-  for (const Role role : {Role::Input, Role::OneHot, Role::Hidden, Role::Output, Role::Bias}) {
-    const double radius = options.radii.of(role);
-    if (!(std::isfinite(radius) && radius > 0)) {
-      throw_invalid("route", "the radius of the role '", to_string(role),
-                    "' must be positive and finite, got ", radius);
-    }
-  }
+  detail::check_radii(options);
   return Router(parameters, options).run();
 }
 

@@ -128,6 +128,9 @@ struct RoutingOptions {
   std::vector<RoutingRule> rules = {};
   RoleNorms norms = {};
   RoleRadii radii = {};
+  // Radii that no rule and no group gives come from the architecture (depth and fan-in) instead:
+  // explain() says why, docs/stepsizes.md by what rule.
+  bool auto_radii = false;
   PolarSolver solver = ExactPolar{};  // of the spectral norms that routing chooses
   double grad_clip = 0;               // the norm to which the caller clips gradients, 0: not at all
   // Some methods determine the norm or radius of all layers. A rule or group that gives another is

@@ -46,6 +46,7 @@ double largest_of(const Tensor& tensor) {
 struct Piece {
   size_t layer;
   const Member* member;
+  const Block* block;
   ResolvedNorm norm;
   double radius;
   Tensor weight;  // in the compute type; the parameter's own memory where that is possible
@@ -132,6 +133,17 @@ class AtenPart final : public Part {
     }
     ++step_;
     abandon();
+  }
+
+  std::vector<Tensor> directions() override {
+    std::vector<Tensor> result = zeros_of(members_);
+    for (const auto& piece : pieces_) {
+      const Tensor& whole = result[static_cast<size_t>(piece.member - members_.data())];
+      const Tensor v = block_view(whole, *piece.block);
+      if (method_.constrained) v.copy_(piece.weight);
+      v.add_(piece.u, piece.unit()).mul_(piece.member->lr_factor);
+    }
+    return result;
   }
 
   void abandon() override {
@@ -229,6 +241,7 @@ class AtenPart final : public Part {
         const Block& block = member.route->blocks[b];
         Piece piece{.layer = first + b,
                     .member = &member,
+                    .block = &block,
                     .norm = norms_[first + b],
                     .radius = radii_[first + b],
                     .weight = block_view(pending.weight, block)};

@@ -73,11 +73,11 @@ void NormBall::set_steps_taken(int64_t steps, std::span<const double> rule_memor
     normball::throw_invalid(here, "the number of steps must be from 0 to ", max_steps, ", got ",
                             steps);
   }
-  const StepRule rule = method().rule;
-  require_rule_memory(here, rule, rule_memory, steps == 0);
+  const Stepsize own = stepsize();
+  own.require_memory(here, rule_memory, steps == 0);
   steps_ = steps;
   memory_.assign(rule_memory.begin(), rule_memory.end());
-  remembering_ = rule;
+  remembering_ = own.text();
   plan_.reset();  // its parts have bases and counts of their own
 }
 
@@ -92,7 +92,7 @@ void NormBall::save(::torch::serialize::OutputArchive& archive) const {
   archive.write("method", ::torch::IValue(method_));
   archive.write("first_lrs", ::torch::IValue(first_lrs_));
   if (memory_.empty()) return;
-  archive.write("stepsize", ::torch::IValue(to_string(remembering_)));
+  archive.write("stepsize", ::torch::IValue(remembering_));
   archive.write("stepsize_memory", ::torch::IValue(memory_));
 }
 
@@ -100,7 +100,7 @@ namespace {
 
 // What the file's stepsize has seen; nothing where it has none.
 std::vector<double> read_memory(std::string_view where, ::torch::serialize::InputArchive& archive,
-                                const StepRule& rule) {
+                                const Stepsize& own) {
   ::torch::IValue text, numbers;
   if (!archive.try_read("stepsize", text) || !archive.try_read("stepsize_memory", numbers)) {
     return {};
@@ -108,14 +108,13 @@ std::vector<double> read_memory(std::string_view where, ::torch::serialize::Inpu
   if (!text.isString() || !numbers.isDoubleList()) {
     normball::throw_invalid(where, "the file's stepsize_memory is not a list of numbers");
   }
-  const StepRule saved = parse_step_rule(text.toStringRef());
-  if (saved.index() != rule.index()) {
-    normball::throw_invalid(where, "this file is from the stepsize '", saved,
-                            "', but that of this optimizer is '", rule,
+  if (!is_same_kind(text.toStringRef(), own.text())) {
+    normball::throw_invalid(where, "this file is from the stepsize '", text.toStringRef(),
+                            "', but that of this optimizer is '", own.text(),
                             "': create one with the file's stepsize");
   }
   const std::vector<double> memory = numbers.toDoubleVector();
-  require_rule_memory(where, rule, memory, false);
+  own.require_memory(where, memory, false);
   return memory;
 }
 
@@ -139,8 +138,8 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
                             "', but this optimizer is '", method_,
                             "': create one with the file's method");
   }
-  const StepRule rule = this->method().rule;
-  const std::vector<double> memory = read_memory(here, archive, rule);
+  const Stepsize own = stepsize();
+  const std::vector<double> memory = read_memory(here, archive, own);
   std::vector<NormBallOptions> options;
   for (size_t g = 0; g < param_groups_.size(); ++g) options.push_back(group_options(g));
   const auto restore_options = [&] {
@@ -179,7 +178,7 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
   }
   steps_ = steps.toInt();
   memory_ = memory;
-  remembering_ = rule;
+  remembering_ = own.text();
   ::torch::IValue first_lrs;  // files of before have none
   if (archive.try_read("first_lrs", first_lrs) && first_lrs.isDoubleList() &&
       first_lrs.toDoubleVector().size() == first_lrs_.size()) {

@@ -71,6 +71,18 @@ class CorePart final : public Part {
     gradients_.clear();
   }
 
+  std::vector<Tensor> directions() override {
+    std::vector<Tensor> result = zeros_of(members_);
+    std::vector<MatrixView<T>> views;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      for (const auto& block : members_[i].route->blocks) {
+        views.push_back(view_of(block, result[i].template data_ptr<T>()));
+      }
+    }
+    optimizer_.direction(views);
+    return result;
+  }
+
   void store_bases() override {
     for (const auto& [name, buffer, member, offset] : bases()) {
       if (member->state == nullptr || member->elsewhere) continue;

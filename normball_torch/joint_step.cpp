@@ -37,6 +37,11 @@ void NormBall::step_with_gradients(const GivenLoss& loss) {
 bool NormBall::get_ready(const GivenLoss& loss) {
   Plan& plan = this->plan();
   plan.loss = no_loss;
+  search_report_.reset();
+  if (plan.search && evaluate_ == nullptr) {
+    normball::throw_invalid("NormBall::step", "the line search '", *plan.search, "' evaluates the ",
+                            "loss at other weights: call step(closure), or step(loss, evaluate)");
+  }
   if (!plan.any_gradient()) return false;
   plan.for_each_member(require_fitting);
   if (plan.parts.size() > 1) plan.require_apart();
@@ -49,9 +54,9 @@ bool NormBall::get_ready(const GivenLoss& loss) {
 bool NormBall::take_loss(Plan& plan, const GivenLoss& loss, double lr) {
   constexpr auto where = "NormBall::step";
   const StepRule& rule = plan.method.rule;
-  if (!needs_loss(rule)) return true;
+  if (!needs_loss(rule) && !plan.search) return true;
   const auto given = loss();
-  require_loss(where, rule, given);
+  if (!plan.search) require_loss(where, rule, given);
   plan.loss = *given;
   if (std::isfinite(plan.loss)) return true;
   if (!whole().skip_nonfinite().value_or(false)) {
@@ -66,10 +71,12 @@ bool NormBall::take_loss(Plan& plan, const GivenLoss& loss, double lr) {
 }
 
 // Changing the numbers of a rule keeps its memory, another rule starts with an empty one.
-void NormBall::remember_for(const StepRule& rule) {
-  const size_t size = memory_size(rule);
-  if (rule.index() != remembering_.index() || memory_.size() != size) memory_.assign(size, 0);
-  remembering_ = rule;
+void NormBall::remember_for(const Stepsize& stepsize) {
+  const size_t size = stepsize.memory_size();
+  if (!is_same_kind(stepsize.text(), remembering_) || memory_.size() != size) {
+    memory_.assign(size, 0);
+  }
+  remembering_ = stepsize.text();
 }
 
 // x_0 is where the rule starts.
@@ -136,18 +143,24 @@ void NormBall::combine(Plan& plan) {
     distances.push_back(own.distance);
   }
   shares.resize(pairings.size());
-  const JointStep joint = join_parts(plan.method, {pairings, norms, slopes, distances},
-                                     {.step = steps_,
-                                      .gamma = plan.parts.front()->report().gamma,
-                                      .alpha = plan.method.alpha.at(steps_),
-                                      .loss = plan.loss,
-                                      .memory = memory_},
-                                     shares);
+  JointStep joint = join_parts(plan.method, {pairings, norms, slopes, distances},
+                               {.step = steps_,
+                                .gamma = plan.parts.front()->report().gamma,
+                                .alpha = plan.method.alpha.at(steps_),
+                                .loss = plan.loss,
+                                .memory = memory_},
+                               shares);
   if (!std::isfinite(joint.pairing + joint.direction_norm + joint.input.distance)) {
     if (whole().skip_nonfinite().value_or(false)) return skip(plan, plan.parts.front()->report());
     throw NonFiniteError(normball::error_message("NormBall::step", "s = ", joint.pairing,
                                                  " and the norm of v = ", joint.direction_norm,
                                                  " must be finite; nothing was changed"));
+  }
+  try {
+    if (plan.search) search(plan, joint);
+  } catch (const NonFiniteError&) {
+    if (whole().skip_nonfinite().value_or(false)) return skip(plan, plan.parts.front()->report());
+    throw;
   }
   try {
     for (size_t p = 0; p < plan.parts.size(); ++p) plan.parts[p]->check(joint.eta * shares[p]);
@@ -158,7 +171,11 @@ void NormBall::combine(Plan& plan) {
   }
   for (size_t p = 0; p < plan.parts.size(); ++p) plan.parts[p]->apply(joint.eta * shares[p]);
   write_report(plan, joint);
-  remember(plan.method.rule, joint.input, joint.eta, memory_);
+  if (plan.search) {
+    memory_ = plan.memory_after;
+  } else {
+    remember(plan.method.rule, joint.input, joint.eta, memory_);
+  }
 }
 
 void NormBall::write_report(const Plan& plan, const JointStep& joint) {

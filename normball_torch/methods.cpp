@@ -3,6 +3,7 @@
 
 #include "normball/base/error.h"
 #include "normball/base/parallel.h"
+#include "normball/line_search.h"
 #include "normball_torch/clipped_scion.h"
 
 namespace normball::optim {
@@ -21,6 +22,16 @@ Method method_of(const std::string& name, const NormBallOptions& options) {
   return method;
 }
 
+void check_line_search(const std::string& text, const StepRule& rule,
+                       const NormBallOptions& options) {
+  parse_line_search(text);
+  require_searchable("NormBall", rule);
+  if (options.overwrite_gradients().value_or(false)) {
+    normball::throw_invalid("NormBall", "line_search needs the gradients as they are: leave ",
+                            "overwrite_gradients out");
+  }
+}
+
 }  // namespace
 
 Method NormBall::method() const {
@@ -32,6 +43,7 @@ Method NormBall::method() const {
                             *options.constrained() ? "true" : "false");
   }
   validate(method);
+  if (options.line_search()) check_line_search(*options.line_search(), method.rule, options);
   const double clip = options.grad_clip().value_or(0);
   if (!(std::isfinite(clip) && clip >= 0)) {
     normball::throw_invalid("NormBall", "grad_clip must be finite and not negative, got ", clip);

@@ -76,6 +76,7 @@ NormBall::NormBall(NormBall&&) noexcept = default;
 NormBall::~NormBall() = default;
 
 Tensor NormBall::step(LossClosure closure) {
+  if (closure != nullptr && defaults_ && whole().line_search()) return step_by_closure(closure);
   Tensor loss = {};
   if (closure != nullptr) {
     ::torch::AutoGradMode enable_grad(true);

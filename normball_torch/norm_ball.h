@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "normball/optimizer.h"
+#include "normball/search_rule.h"
 #include "normball_torch/options.h"
 
 namespace normball {
@@ -20,6 +21,7 @@ struct JointStep;
 namespace normball::optim {
 
 struct Member;
+class Stepsize;
 
 // The parameters of a module as one group, with their names and what their modules say they are.
 // The prefix tells the parameters of several modules apart: "encoder" makes "encoder.fc.weight".
@@ -50,11 +52,16 @@ class NormBall : public ::torch::optim::Optimizer {
   // of them in a call through torch::optim::Optimizer&, which the next step refuses.
   void add_param_group(const ::torch::optim::OptimizerParamGroup& group);
   // All or nothing: after an exception weights and state are as before. The closure's loss is that
-  // of the next function.
+  // of the next function. With a line search the closure computes everything, as for torch's LBFGS,
+  // and is called at every trial: zero_grad(), the loss, backward(), the loss returned. One that
+  // does not call backward() is called with gradients once, and its trials are forward passes.
   ::torch::Tensor step(LossClosure closure = nullptr) override;
   // With f at these weights, on the batch of the gradients; with ranks, that of all of them
   // together. Stepsizes that need it (momo) refuse a step without it, others do not look at it.
   void step(double loss);
+  // With a line search: evaluate() is the same loss of the weights as they are then, on the same
+  // batch, in a forward pass alone.
+  void step(double loss, const std::function<double()>& evaluate);
   void save(::torch::serialize::OutputArchive& archive) const override;
   void load(::torch::serialize::InputArchive& archive) override;
 
@@ -62,7 +69,8 @@ class NormBall : public ::torch::optim::Optimizer {
   // iteration "basis.<layer>" and, where the stepsize needs it, "start.<layer>", the same from
   // before the first step on. Valid until the next step.
   std::vector<std::pair<std::string, ::torch::Tensor>> layer_state();
-  // What the stepsize has seen: a few numbers, or none for most. Zeros before it has seen anything.
+  // What the stepsize (or the line search) has seen: a few numbers, or none for most. Zeros before
+  // it has seen anything.
   const std::vector<double>& rule_memory();
   // After the tensors of layer_state() were overwritten: with the count and the memory of the
   // stepsize, which may be left out where it has none or before the first step, they are the whole
@@ -79,6 +87,8 @@ class NormBall : public ::torch::optim::Optimizer {
   // Of the last step; its layers are in the order of routing().layers().
   const StepReport& report() const { return report_; }
   int64_t steps_taken() const { return steps_; }
+  // What the line search of the last step did; nothing without one.
+  const std::optional<SearchReport>& search_report() const { return search_report_; }
 
   const Routing& routing();
   // The routing that step() uses, as a table.
@@ -128,7 +138,10 @@ class NormBall : public ::torch::optim::Optimizer {
   void step_with_gradients(const GivenLoss& loss);
   bool get_ready(const GivenLoss& loss);
   bool take_loss(Plan& plan, const GivenLoss& loss, double lr);
-  void remember_for(const StepRule& rule);
+  void remember_for(const Stepsize& stepsize);
+  Stepsize stepsize() const;
+  ::torch::Tensor step_by_closure(const LossClosure& closure);
+  void search(Plan& plan, JointStep& joint);
   void take_starts(Plan& plan);
   void require_all_ready(bool ready, const std::exception_ptr& failure);
   void compare_ranks(ranks::Ranks& ranks, Plan& plan);
@@ -148,8 +161,10 @@ class NormBall : public ::torch::optim::Optimizer {
   std::unique_ptr<Plan> plan_;
   StepReport report_;
   int64_t steps_ = 0;
-  StepRule remembering_;        // the rule that has this memory:
-  std::vector<double> memory_;  // empty before the first step
+  std::optional<SearchReport> search_report_;
+  std::function<double()> evaluate_;  // during a step with a line search
+  std::string remembering_;           // the stepsize that has this memory:
+  std::vector<double> memory_;        // empty before the first step
   bool warned_ = false;
 };
 

@@ -43,10 +43,12 @@ void for_each_field(F&& f, Options&... o) {
   f(Field<Of::Whole, true>{"constrained"}, o.constrained()...);
   f(Field<Of::Whole, true>{"short_step"}, o.short_step()...);
   f(Field<Of::Whole, true>{"stepsize"}, o.stepsize()...);
+  f(Field<Of::Whole, true>{"line_search"}, o.line_search()...);
   f(Field<Of::Whole>{"solver"}, o.solver()...);
   f(Field<Of::Whole>{"rules"}, o.rules()...);
   f(Field<Of::Whole>{"norms"}, o.norms()...);
   f(Field<Of::Whole>{"radii"}, o.radii()...);
+  f(Field<Of::Whole>{"auto_radii"}, o.auto_radii()...);
   f(Field<Of::Whole>{"grad_clip"}, o.grad_clip()...);
   f(Field<Of::Whole>{"threads"}, o.threads()...);
   f(Field<Of::Whole>{"overwrite_gradients"}, o.overwrite_gradients()...);

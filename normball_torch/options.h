@@ -45,10 +45,13 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   // A rule that finds it, in place of that of a method whose steps all have the length lr:
   // "adagrad", "distance_aware", "momo", "auto_clipped". See docs/stepsizes.md.
   TORCH_ARG(std::optional<std::string>, stepsize) = {};
+  // Tries steps at every step(closure): "backtracking", "smoothness". See docs/stepsizes.md.
+  TORCH_ARG(std::optional<std::string>, line_search) = {};
   TORCH_ARG(std::optional<std::string>, solver) = {};  // of spectral norms that name none
   TORCH_ARG(std::optional<std::vector<RoutingRule>>, rules) = {};
   TORCH_ARG(std::optional<RoleNorms>, norms) = {};  // by role, as radii
   TORCH_ARG(std::optional<RoleRadii>, radii) = {};
+  TORCH_ARG(std::optional<bool>, auto_radii) = {};   // from the architecture instead
   TORCH_ARG(std::optional<double>, grad_clip) = {};  // what clip_grad_norm_ is called with, if so
   TORCH_ARG(std::optional<int64_t>, threads) = {};   // 0: OpenMP's default
   // Spectral layers store their direction in the gradient, which is lost; this saves a buffer.

@@ -5,6 +5,7 @@
 
 #include "normball/base/error.h"
 #include "normball/routed.h"
+#include "normball_torch/aten_norms.h"
 
 namespace normball::optim {
 
@@ -14,6 +15,16 @@ std::vector<Layer> layers_of(const std::vector<Member>& members) {
   std::vector<Layer> layers;
   for (const auto& member : members) append_layers(*member.route, layers);
   return layers;
+}
+
+std::vector<Tensor> zeros_of(const std::vector<Member>& members) {
+  std::vector<Tensor> zeros;
+  for (const auto& member : members) {
+    const auto type = compute_type(member.tensor.scalar_type());
+    const auto options = member.tensor.options().dtype(type).requires_grad(false);
+    zeros.push_back(::torch::zeros(member.tensor.sizes(), options));
+  }
+  return zeros;
 }
 
 namespace {

@@ -41,6 +41,9 @@ class Part {
   virtual void check(double eta) const = 0;
   virtual void apply(double eta) = 0;
   virtual void abandon() = 0;
+  // After prepare(), of a part that is undoable: v of every member times its lr factor, contiguous
+  // and in the type that it is computed in; 0 without a gradient.
+  virtual std::vector<::torch::Tensor> directions() = 0;
   // The bases of power iteration into the members' states.
   virtual void store_bases() {}
 
@@ -52,6 +55,8 @@ class Part {
 };
 
 std::vector<Layer> layers_of(const std::vector<Member>& members);
+// Zeros for every member, in the type that it is computed in.
+std::vector<::torch::Tensor> zeros_of(const std::vector<Member>& members);
 
 // The gate to a step. Throws, naming the parameter, for a gradient or a momentum that does not fit.
 void require_fitting(const Member& member);

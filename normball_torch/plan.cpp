@@ -84,6 +84,7 @@ RoutingOptions routing_options(const NormBallOptions& whole, const Method& metho
   options.rules = whole.rules().value_or(std::vector<RoutingRule>{});
   options.norms = whole.norms().value_or(RoleNorms{});
   options.radii = whole.radii().value_or(RoleRadii{});
+  options.auto_radii = whole.auto_radii().value_or(false);
   options.solver = parse_polar_solver(whole.solver().value_or("exact"));
   options.grad_clip = whole.grad_clip().value_or(0);
   options.method = method.name;
@@ -205,7 +206,7 @@ NormBall::Plan& NormBall::plan() {
     memory_.clear();
   }
   plan_ = make_plan();
-  remember_for(plan_->method.rule);
+  remember_for(stepsize());
   return *plan_;
 }
 
@@ -213,6 +214,7 @@ NormBall::Plan& NormBall::plan() {
 std::unique_ptr<NormBall::Plan> NormBall::make_routes() {
   auto next = std::make_unique<Plan>();
   next->method = method();
+  next->search = stepsize().search();
   Listing listing;
   const auto add = [&](const Tensor& tensor, size_t group, const std::string& name,
                        const std::string& kind) {
@@ -272,7 +274,8 @@ std::unique_ptr<NormBall::Plan> NormBall::make_plan() {
   const Execution execution{
       .threads = static_cast<int>(whole().threads().value_or(0)),
       .overwrite_gradients = whole().overwrite_gradients().value_or(false),
-      .undoable = parts > 1,  // after one part's directions another's may fail
+      // After one part's directions another's may fail, or a trial step.
+      .undoable = parts > 1 || next->search.has_value(),
       .nonfinite = whole().skip_nonfinite().value_or(false) ? NonFinite::Skip : NonFinite::Throw};
   const auto add_part = [&](std::vector<Member>& members, auto make_part) {
     if (members.empty()) return;

@@ -7,6 +7,24 @@
 
 namespace normball::optim {
 
+// What finds the step: the method's rule, or the line search around it.
+class Stepsize {
+ public:
+  Stepsize(StepRule rule, const std::optional<std::string>& line_search);
+
+  const std::optional<SearchRule>& search() const { return search_; }
+  size_t memory_size() const;
+  std::string text() const;
+  void require_memory(std::string_view where, std::span<const double> memory,
+                      bool may_be_left_out) const;
+
+ private:
+  StepRule rule_;
+  std::optional<SearchRule> search_;
+};
+// Whether two texts are of stepsizes of one kind, which have each other's memory.
+bool is_same_kind(std::string_view stepsize, std::string_view other);
+
 struct NormBall::Plan {
   // What a tensor is to routing and to the choice of the part.
   struct Signature {
@@ -41,7 +59,9 @@ struct NormBall::Plan {
   struct {
     std::vector<double> pairings, norms, slopes, distances, shares;
   } joint;
-  double loss = no_loss;  // of this step, where the rule needs it
+  double loss = no_loss;             // of this step, where the stepsize needs it
+  std::optional<SearchRule> search;  // where there is one
+  std::vector<double> memory_after;  // what it will have seen when the step is taken
 
   // A tensor's memory in a step.
   struct Span {

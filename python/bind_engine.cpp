@@ -78,6 +78,22 @@ class Engine {
 
   void revert() { optimizer_.revert(); }
 
+  // v of every parameter times its lr factor, to tensors of its size and layout.
+  void direction(const std::vector<std::uintptr_t>& tensors) {
+    if (tensors.size() != routes_.size()) {
+      throw std::invalid_argument("[Engine] got " + std::to_string(tensors.size()) +
+                                  " tensors for " + std::to_string(routes_.size()));
+    }
+    const py::gil_scoped_release release;
+    std::vector<MatrixView<T>> views;
+    for (size_t i = 0; i < routes_.size(); ++i) {
+      for (const auto& block : routes_[i].blocks) {
+        views.push_back(view_of(block, reinterpret_cast<T*>(tensors[i])));
+      }
+    }
+    optimizer_.direction(views);
+  }
+
   // (name, pairing, dual norm, weight norm) of each layer in the step last prepared.
   std::vector<std::tuple<std::string, double, double, double>> layers() const {
     std::vector<std::tuple<std::string, double, double, double>> result;
@@ -128,6 +144,7 @@ void bind_type(py::module_& module, const char* name) {
       .def("apply", &Engine<T>::apply, py::arg("eta"))
       .def("require_step", &Engine<T>::require_step, py::arg("eta"))
       .def("revert", &Engine<T>::revert)
+      .def("direction", &Engine<T>::direction, py::arg("tensors"))
       .def("layers", &Engine<T>::layers)
       .def("bases", &Engine<T>::bases)
       .def("load_bases", &Engine<T>::load_bases, py::arg("arrays"));

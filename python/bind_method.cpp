@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "normball/joint_step.h"
+#include "normball/line_search.h"
 #include "python/bindings.h"
 
 namespace normball::python {
@@ -61,9 +62,41 @@ SharedStep join_parts_of(const Method& method, const std::vector<double>& pairin
   return result;
 }
 
+void bind_search(py::module_& module) {
+  py::class_<SearchReport>(module, "SearchReport")
+      .def_readonly("step", &SearchReport::step)
+      .def_readonly("loss", &SearchReport::loss)
+      .def_readonly("slope", &SearchReport::slope)
+      .def_readonly("evaluations", &SearchReport::evaluations)
+      .def_readonly("accepted", &SearchReport::accepted);
+  // A variant has no class of its own there: this is its wrapper.
+  struct Rule {
+    SearchRule rule;
+  };
+  py::class_<Rule>(module, "SearchRule")
+      .def("__str__", [](const Rule& own) { return to_string(own.rule); })
+      .def_property_readonly("memory_size", [](const Rule& own) { return memory_size(own.rule); })
+      .def(
+          "search",
+          [](const Rule& own, double loss, double slope, double step, double longest,
+             std::vector<double> memory, const py::object& evaluate) {
+            if (memory.empty()) memory.resize(memory_size(own.rule));
+            const SearchReport report =
+                search_along(own.rule, {loss, slope, step, longest}, memory,
+                             [&](double t) { return evaluate(t).cast<double>(); });
+            return std::make_pair(report, memory);  // what it remembers when the step is taken
+          },
+          py::kw_only(), py::arg("loss"), py::arg("slope"), py::arg("own"), py::arg("longest"),
+          py::arg("memory"), py::arg("evaluate"));
+  module.def(
+      "parse_line_search", [](const std::string& text) { return Rule{parse_line_search(text)}; },
+      py::arg("text"));
+}
+
 }  // namespace
 
 void bind_method(py::module_& module) {
+  bind_search(module);
   py::class_<SharedStep>(module, "JointStep")
       .def_readonly("pairing", &SharedStep::pairing)
       .def_readonly("direction_norm", &SharedStep::direction_norm)
@@ -90,6 +123,10 @@ void bind_method(py::module_& module) {
       .def_property_readonly("needs_loss", [](const Method& m) { return needs_loss(m.rule); })
       .def_property_readonly("memory_size", [](const Method& m) { return memory_size(m.rule); })
       .def("check_lr", &check_lr, py::arg("lr"))
+      .def(
+          "require_searchable",
+          [](const Method& m, const std::string& where) { require_searchable(where, m.rule); },
+          py::arg("where"))
       .def(
           "require_loss",
           [](const Method& m, const std::string& where, std::optional<double> loss) {

@@ -53,8 +53,9 @@ ParameterInfo parameter_info(std::string name, std::vector<Index> dimensions,
 Routing route_parameters(const std::vector<ParameterInfo>& parameters,
                          const std::vector<std::pair<std::string, Assignment>>& rules,
                          const std::map<std::string, double>& radii, const std::string& solver,
-                         double grad_clip, const Method* method) {
-  RoutingOptions options{.solver = parse_polar_solver(solver), .grad_clip = grad_clip};
+                         double grad_clip, const Method* method, bool auto_radii) {
+  RoutingOptions options{
+      .auto_radii = auto_radii, .solver = parse_polar_solver(solver), .grad_clip = grad_clip};
   if (method != nullptr) {
     options.method = method->name;
     options.method_norm = method->norm;
@@ -142,7 +143,8 @@ void bind_routing(py::module_& module) {
   module.def("route", &route_parameters, py::arg("parameters"), py::kw_only(),
              py::arg("rules") = std::vector<std::pair<std::string, Assignment>>{},
              py::arg("radii") = std::map<std::string, double>{}, py::arg("solver") = "exact",
-             py::arg("grad_clip") = 0.0, py::arg("method") = nullptr);
+             py::arg("grad_clip") = 0.0, py::arg("method") = nullptr,
+             py::arg("auto_radii") = false);
 }
 
 }  // namespace normball::python

@@ -98,6 +98,9 @@ class Averaged:
         """One step of the optimizer, with what its own ``step`` takes. A step that it skips, or that had no gradient at all,
         is none of the average's either. ``schedule_free`` calls the closure before it, where the gradient belongs."""
         self._require_in_place("step")
+        if self._kind == "schedule_free" and any(group.get("line_search") for group in self.optimizer.param_groups):
+            raise ValueError("[Averaged.step] schedule_free takes gradients at other weights than its steps start from, so a "
+                             "line search has nothing to compare with: use ema or tail, or no line_search")
         weights = self._weights()
         self._begin(weights)
         loss = self._step_at_iterates(weights, closure, arguments) if self._iterates else self._step_here(closure, arguments)

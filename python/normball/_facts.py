@@ -11,11 +11,20 @@ from ._native import Entry
 from ._ranks import Ranks, RanksError, tensor_digest
 
 
+def snapshot(groups: Sequence[Mapping[str, Any]]) -> List[Any]:
+    """All of the groups that routes and buffers depend on."""
+    kept = [key for key in _options.SHARED if key not in _options.COUNTED + _options.NUMBERS]
+    kept += [key for key in _options.OWN + _options.DESCRIBING + (_options.ALIASES,) if key != "lr"]
+    return [([_options.frozen(group.get(key)) for key in kept],
+             [(id(p), p.dtype, p.device, p.shape, p.stride(), p.requires_grad, _shards.local(p).data_ptr())
+              for p in group["params"]]) for group in groups]
+
+
 def plan_facts(groups: Sequence[Mapping[str, Any]], entries: Sequence[Entry], overwrites: bool) -> List[Tuple[str, str]]:
     """What must be the same in all ranks as long as parameters and options are."""
     facts = [("normball", _core.__version__), ("overwrite_gradients", str(overwrites))]
     shared = groups[0]
-    facts += [(key, repr(shared[key])) for key in ("method", "maximize", "nonfinite", "solver")]
+    facts += [(key, repr(shared[key])) for key in ("method", "line_search", "maximize", "nonfinite", "solver")]
     facts.append(("number of parameters", str(len(entries))))
     for parameter, route, group in entries:
         shape = "x".join(map(str, parameter.shape)) or "scalar"

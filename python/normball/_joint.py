@@ -9,6 +9,7 @@ import torch
 from . import _core, _gate, _options, _shards
 from ._core import NonFiniteError
 from ._fallback import FallbackPart, compute_dtype
+from ._line_search import Found, Search, check_line_search
 from ._native import Entry, NativePart
 from ._report import LayerReport
 from ._sharded_part import ShardedPart
@@ -26,6 +27,7 @@ class Ready(NamedTuple):
     factors: List[List[float]]
     loss: Optional[float]  # where the stepsize needs it
     memory: List[float]  # of the stepsize; empty before it has seen anything
+    maximize: bool = False
 
 
 def nonfinite_error(where: str, text: str, name: Optional[str]) -> NonFiniteError:
@@ -70,9 +72,9 @@ def named(parts: Sequence[Part], text: str) -> Optional[str]:
                  if any(f"'{block.name}'" in text for block in entry.route.blocks)), None)
 
 
-def loss_for(where: str, method: _core.Method, value: Any) -> Optional[float]:
-    """The loss at this step, where the stepsize needs it."""
-    if not method.needs_loss:
+def loss_for(where: str, method: _core.Method, value: Any, searches: bool = False) -> Optional[float]:
+    """The loss at this step, where the stepsize or a search needs it."""
+    if not method.needs_loss and not searches:
         return None
     if value is None:
         raise ValueError(f"[{where}.step] the stepsize '{method.rule}' needs the loss at these weights: call step(loss=loss), or "
@@ -83,18 +85,21 @@ def loss_for(where: str, method: _core.Method, value: Any) -> Optional[float]:
         raise ValueError(f"[{where}.step] the loss must be one number, got {value!r}") from None
     if not math.isfinite(loss):
         raise nonfinite_error(f"{where}.step", f"the loss is {loss}", None)
-    method.require_loss(where, loss)
+    if not searches:
+        method.require_loss(where, loss)
     return loss
 
 
 def memory_of(where: str, method: _core.Method, groups: Sequence[Mapping[str, Any]]) -> List[float]:
     """What the stepsize has seen; nothing where it is empty."""
     numbers = groups[0]["stepsize_memory"]
+    search = check_line_search(where, groups[0]["line_search"], method, False)
+    rule, size = (method.rule, method.memory_size) if search is None else (str(search), search.memory_size)
     for index, group in enumerate(groups):
         if group["stepsize_memory"] != numbers:
             raise _options.disagreement(where, "stepsize_memory", groups, index)
-    if not isinstance(numbers, (list, tuple)) or len(numbers) not in (0, method.memory_size):
-        raise ValueError(f"[{where}] stepsize_memory, what the stepsize '{method.rule}' has seen, is a list of {method.memory_size} "
+    if not isinstance(numbers, (list, tuple)) or len(numbers) not in (0, size):
+        raise ValueError(f"[{where}] stepsize_memory, what the stepsize '{rule}' has seen, is a list of {size} "
                          f"numbers, got {numbers!r}; give every group [] to start it afresh")
     if not all(math.isfinite(_options.number(where, "a number of stepsize_memory", each)) for each in numbers):
         raise ValueError(f"[{where}] the numbers of stepsize_memory must be finite, got {numbers!r}")
@@ -110,24 +115,27 @@ def take_starts(parts: Sequence[Part], state: MutableMapping[Any, Any], memory: 
                 own["start"] = entry.parameter.detach().to(compute_dtype(entry.parameter), copy=True)
 
 
-def prepare(where: str, parts: Sequence[Part], ready: Ready, state: MutableMapping[Any, Any]) -> _core.JointStep:
+def prepare(where: str, parts: Sequence[Part], ready: Ready, state: MutableMapping[Any, Any],
+            search: Optional[Search] = None) -> Union[_core.JointStep, Found]:
     """s, eta and every part's share of it, of gradients that were checked. On an error nothing has changed."""
     method, lr = ready.method, max(ready.lrs)
     if method.needs_distance:
         take_starts(parts, state, ready.memory)
     prepared = [part.prepare(own, lr, factors, state) for part, own, factors in zip(parts, ready.gradients, ready.factors)]
     pairings, lengths, slopes, distances = ([found[i] for found in prepared] for i in range(4))
-    joint = method.join_parts(pairings, lengths, slopes, distances, step=ready.k, lr=lr, loss=ready.loss, memory=ready.memory)
+    joint = method.join_parts(pairings, lengths, slopes, distances, step=ready.k, lr=lr, loss=ready.loss,
+                              memory=ready.memory if search is None else [])
     if not math.isfinite(joint.pairing + joint.direction_norm + sum(distances)):
         name = next((row[0] for part in parts for row in part.layers() if not math.isfinite(row[1])), None)
         raise nonfinite_error(where, f"s = {joint.pairing} is not finite: the weights, the momentum or the norm of "
                               f"'{name or '?'}' are not, or they are too large", name)
+    found = joint if search is None else search.find(parts, ready, joint)
     try:
-        for part, share in zip(parts, joint.shares):
-            part.check(joint.eta * share)
+        for part, share in zip(parts, found.shares):
+            part.check(found.eta * share)
     except ValueError as error:
         raise nonfinite_error(where, f"at s = {joint.pairing:.6g}: {error}", None) from None
-    return joint
+    return found
 
 
 def layer_reports(parts: Sequence[Part], order: Mapping[str, int]) -> Tuple[LayerReport, ...]:

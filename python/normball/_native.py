@@ -139,6 +139,12 @@ class NativePart:
             tensors.append((parameter.data_ptr(), gradient.data_ptr(), momentum, factor, True, start))
         return self._engine.prepare(lr, tensors)
 
+    def directions(self) -> List[torch.Tensor]:
+        """After prepare(), of a part that is undoable: v of every parameter times its lr factor; 0 without a gradient."""
+        found = [torch.zeros_like(entry.parameter) for entry in self.entries]
+        self._engine.direction([v.data_ptr() for v in found])
+        return found
+
     def basis(self, parameter: torch.Tensor) -> List[torch.Tensor]:
         """The core's own memory, after share_bases(); empty where the solver keeps none."""
         return self._bases[parameter][1] if parameter in self._bases else []

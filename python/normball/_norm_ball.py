@@ -9,10 +9,11 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 import torch
 from torch import nn
 
-from . import _core, _gate, _initialize, _joint, _options, _sharing, _shards, _state
+from . import _core, _facts, _gate, _initialize, _joint, _options, _sharing, _shards, _state
 from ._core import NonFiniteError
 from ._explain import explain_model
 from ._fallback import FallbackPart, check_solver
+from ._line_search import Search, begin_search
 from ._native import Entry, NativePart, is_native
 from ._ranks import Ranks, RanksError
 from ._report import StepReport
@@ -37,13 +38,14 @@ class NormBall(torch.optim.Optimizer):
         rho, beta, l0, l1: as the method needs them. What it does not use is an error.
         stepsize: a rule that finds it by what it sees, for ``"scion"`` and other methods whose steps all have the length lr:
             ``"adagrad"``, ``"distance_aware"``, or ``"momo"``, which needs ``step(loss=loss)``. See docs/stepsizes.md.
+        line_search: ``"backtracking"`` or ``"smoothness"``: every step tries its length by the loss, which ``step(closure)`` has.
         short_step: of ``"clipped_scion"``: ``"plain"`` (the default), ``"norm"`` or ``"diameter"``; of ``"s3cg"``:
             ``"norm"`` (the default) or ``"diameter"``.
         norm: by name, ``"auto"`` chooses; see ``explain()``. Or an object of your own with ``lmo(d)``, a minimizer of
             <d, x> over the unit ball, on tensors; where short steps or reports need them also ``norm(x)`` and
             ``dual_norm(d)``. It is stepped in torch operations.
         role: ``"input"``, ``"onehot"``, ``"hidden"``, ``"output"`` or ``"bias"`` instead of a norm.
-        radius: of the balls; without it ``radii`` by role, which are 1 unless given.
+        radius: of the balls; without it ``radii`` by role, which are 1 unless given, or with ``"auto"`` chosen by depth and fan-in.
         split: cuts matrices, each with a norm of its own: 3 (fused QKV), ``[768, 256, 256]`` rows, ``"columns(12)"``.
         batch: number of leading dimensions that count matrices, such as experts.
         rules: ``{"*.qkv.weight": {"split": 3}}``: what parameters get by the pattern of their names. Later rules win.
@@ -64,13 +66,12 @@ class NormBall(torch.optim.Optimizer):
 
     report: Optional[StepReport]
     _current: _core.Method
-
     def __init__(self, params: Params, method: str, lr: Optional[float] = None, *, alpha: float = 1.0,
                  rho: Optional[float] = None, beta: Optional[float] = None, l0: Optional[float] = None,
                  l1: Optional[float] = None, short_step: Optional[str] = None, stepsize: Optional[str] = None,
-                 norm: Any = "auto", role: Optional[str] = None, radius: Optional[float] = None,
+                 line_search: Optional[str] = None, norm: Any = "auto", role: Optional[str] = None, radius: Optional[float] = None,
                  split: Union[None, int, str, Sequence[int]] = None, batch: Optional[int] = None,
-                 rules: Optional[Rules] = None, radii: Optional[Mapping[str, float]] = None, solver: str = "exact",
+                 rules: Optional[Rules] = None, radii: Union[None, str, Mapping[str, float]] = None, solver: str = "exact",
                  maximize: bool = False, nonfinite: str = "error", threads: int = 0,
                  overwrite_gradients: bool = False, layer_reports: bool = False, backend: str = "auto",
                  process_group: Any = None, **unknown: Any) -> None:
@@ -87,12 +88,12 @@ class NormBall(torch.optim.Optimizer):
         self._shared = None if process_group is None else _sharing.SharedSteps(where, process_group)
         self._forget()
         defaults = dict(method=method, lr=lr, alpha=alpha, rho=rho, beta=beta, l0=l0, l1=l1, short_step=short_step,
-                        stepsize=stepsize, norm=norm, role=role, radius=radius, split=split, batch=batch,
+                        stepsize=stepsize, line_search=line_search, norm=norm, role=role, radius=radius, split=split, batch=batch,
                         rules={} if rules is None else rules, radii={} if radii is None else radii, solver=solver,
                         maximize=maximize, nonfinite=nonfinite, step=0, stepsize_memory=[])
         _options.check_lr(where, _options.check_shared(where, defaults, overwrite_gradients), defaults, 0)
         defaults.update(rules={pattern: dict(then) for pattern, then in defaults["rules"].items()},
-                        radii=dict(defaults["radii"]))
+                        radii=defaults["radii"] if defaults["radii"] == "auto" else dict(defaults["radii"]))
         self._complete = False
         super().__init__(self._groups_of(params), defaults)
         self._complete = True
@@ -102,11 +103,10 @@ class NormBall(torch.optim.Optimizer):
         return None if self._shared is None else self._shared.ranks
 
     def _groups_of(self, params: Params) -> Any:
-        if not isinstance(params, nn.Module):
-            return _options.as_groups(type(self).__name__, params)
-        groups = module_groups(type(self).__name__, params)
-        if not groups[0]["params"]:
-            raise ValueError(f"[{type(self).__name__}] the module {type(params).__name__} has no parameters")
+        where = type(self).__name__
+        groups = module_groups(where, params) if isinstance(params, nn.Module) else _options.as_groups(where, params)
+        if isinstance(params, nn.Module) and not groups[0]["params"]:
+            raise ValueError(f"[{where}] the module {type(params).__name__} has no parameters")
         return groups
 
     def _forget(self) -> None:
@@ -214,16 +214,6 @@ class NormBall(torch.optim.Optimizer):
             self._shared.consolidate(self._refresh, lambda: self._parts, self.state)
             return _state.whole(self.state_dict())
 
-    def _take_snapshot(self) -> List[Any]:
-        """All that routes and buffers depend on."""
-        kept = [key for key in _options.SHARED if key not in _options.COUNTED + _options.NUMBERS]
-        kept += [key for key in _options.OWN + _options.DESCRIBING + (_options.ALIASES,) if key != "lr"]
-        return [self._threads()] + [
-            ([_options.frozen(group.get(key)) for key in kept],
-             [(id(p), p.dtype, p.device, p.shape, p.stride(), p.requires_grad,
-               _shards.local(p).data_ptr()) for p in group["params"]])
-            for group in self.param_groups]
-
     def _threads(self) -> int:
         """Of the core: what this optimizer says, else normball.set_num_threads(), else torch.
 
@@ -238,7 +228,7 @@ class NormBall(torch.optim.Optimizer):
         if keys != self._keys:
             _options.check_keys_now(type(self).__name__, self.param_groups)
             self._keys = keys
-        snapshot = self._take_snapshot()
+        snapshot = [self._threads(), *_facts.snapshot(self.param_groups)]
         numbers = [[_options.frozen(group[key]) for key in _options.NUMBERS] for group in self.param_groups]
         if snapshot == self._snapshot and numbers == self._numbers:
             return self._current
@@ -275,7 +265,7 @@ class NormBall(torch.optim.Optimizer):
         for entry in entries:
             self._lr(entry, method, lrs)
             if self._shared is not None:
-                _sharing.check_entry(where, entry, self._execution, method)
+                _sharing.check_entry(where, entry, self._execution, method, self._searches())
             if not self._in_core(entry):
                 check_solver(where, entry, method.constrained)
         return entries
@@ -300,7 +290,7 @@ class NormBall(torch.optim.Optimizer):
         self._parts = [FallbackPart(method, fallback, reports)] if fallback else []
         self._parts += [ShardedPart(method, own, reports, self._shared.ranks, self._threads) for own in sharded.values()
                         if self._shared is not None]
-        undoable = len(self._parts) + len(native) > 1  # after one part's directions another's may fail
+        undoable = len(self._parts) + len(native) > 1 or self._searches()  # after directions another part, or a trial, may fail
         self._parts += [NativePart(method, own, self._threads(), self._execution["overwrite_gradients"], reports, undoable,
                                    self._ranks()) for own in native.values()]
         self._described = described
@@ -312,19 +302,26 @@ class NormBall(torch.optim.Optimizer):
     def step(self, closure: Optional[Callable[[], Any]] = None, *, loss: Any = None) -> Any:  # type: ignore[override]
         """One step. The closure, if given, reevaluates the model; its loss is returned. Threads take their turns.
 
-        ``loss``, of all ranks together, is for a stepsize that needs it (``"momo"``); a closure returns it.
+        ``loss``, of all ranks together, is for a stepsize that needs it (``"momo"``); a closure returns it. With ``line_search``
+        the closure computes the loss anew at every trial: as for torch's LBFGS with zero_grad() and backward(), or without, or
+        after backward() beside ``loss``; then trials are forward passes. It must be a function of the weights alone.
         """
+        if self._searches():
+            with self._lock:
+                given, search = begin_search(type(self).__name__, self.param_groups, closure, loss, self._ranks())
+                self._step(given, search)
+            return given
         of_closure = None
+        if closure is not None and loss is not None:
+            raise ValueError(f"[{type(self).__name__}.step] got a loss and a closure, which returns one: give one of them")
         if closure is not None:
-            if loss is not None:
-                raise ValueError(f"[{type(self).__name__}.step] got a loss and a closure, which returns one: give one of them")
             with torch.enable_grad():
                 of_closure = closure()
         with self._lock:
             self._step(loss if closure is None else of_closure)
         return of_closure
 
-    def _get_ready(self, given_loss: Any) -> Optional[_joint.Ready]:
+    def _get_ready(self, given_loss: Any, searches: bool) -> Optional[_joint.Ready]:
         """All checks that need no other rank; None where no parameter has a gradient."""
         where, method = type(self).__name__, self._refresh()
         lrs = [_options.check_lr(where, method, group, index) for index, group in enumerate(self.param_groups)]
@@ -338,19 +335,20 @@ class NormBall(torch.optim.Optimizer):
         # A part of the core checks its own gradients before it changes anything; several must be checked together.
         if len(self._parts) > 1 or not isinstance(self._parts[0], NativePart):
             _joint.check_finite(where, self._parts, gradients, self.state)
-        loss, memory = _joint.loss_for(where, method, given_loss), _joint.memory_of(where, method, self.param_groups)
-        return _joint.Ready(method, gradients, k, lrs, factors, loss, memory)
+        loss = _joint.loss_for(where, method, given_loss, searches)
+        return _joint.Ready(method, gradients, k, lrs, factors, loss, _joint.memory_of(where, method, self.param_groups),
+                            self.param_groups[0]["maximize"])
 
-    def _step(self, given_loss: Any) -> None:
+    def _step(self, given_loss: Any, search: Optional[Search] = None) -> None:
         shared = self._shared
         ready: Optional[_joint.Ready] = None
         try:
-            ready = self._get_ready(given_loss) if shared is None else shared.get_ready(
-                lambda: self._get_ready(given_loss), lambda: self._parts, self.param_groups, self.state)
+            ready = self._get_ready(given_loss, search is not None) if shared is None else shared.get_ready(
+                lambda: self._get_ready(given_loss, search is not None), lambda: self._parts, self.param_groups, self.state)
             if ready is None:
                 return
             method, k, lr = ready.method, ready.k, max(ready.lrs)
-            joint = _joint.prepare(type(self).__name__, self._parts, ready, self.state)
+            joint = _joint.prepare(type(self).__name__, self._parts, ready, self.state, search)
             for part, share in zip(self._parts, joint.shares):
                 part.apply(joint.eta * share)
         except NonFiniteError as error:
@@ -365,14 +363,13 @@ class NormBall(torch.optim.Optimizer):
             shared.finish(self._parts, ready, self.state)
         layers = _joint.layer_reports(self._parts, self._order) if self._execution["layer_reports"] else ()
         self.report = StepReport(k, joint.pairing, joint.eta, lr / method.rho, lr, joint.clipped, layers=layers,
-                                 stalled=joint.stalled)
+                                 stalled=joint.stalled, search=getattr(joint, "report", None))
         for group in self.param_groups:
             group["step"] = k + 1
             group["stepsize_memory"] = list(joint.memory)
         if joint.stalled and not self._warned:
             self._warned = True
-            text = _initialize.stall(self._entries(), joint.pairing)
-            if text:
+            if text := _initialize.stall(self._entries(), joint.pairing):
                 warnings.warn(f"[{type(self).__name__}] {text}", stacklevel=3)
 
     def _skip(self, error: NonFiniteError, ready: Optional[_joint.Ready]) -> None:
@@ -386,6 +383,9 @@ class NormBall(torch.optim.Optimizer):
             raise error
         lr = max(float(group["lr"]) for group in self.param_groups)
         self.report = StepReport(self.param_groups[0]["step"], 0.0, 0.0, lr / self._current.rho, lr, False, True, name)
+
+    def _searches(self) -> bool:
+        return bool(self.param_groups) and self.param_groups[0].get("line_search") is not None
 
     def _lr(self, entry: Entry, method: _core.Method, lrs: Sequence[float]) -> float:
         first = float(self.param_groups[entry.group]["first_lr"])

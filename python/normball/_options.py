@@ -8,12 +8,13 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, 
 import torch
 
 from . import _core, _gate
+from ._line_search import check_line_search
 from ._ranks import Ranks
 
 # One step has one s, so these belong to the whole optimizer. They are in every group, as torch keeps options, and must
 # agree; a schedule for alpha sets it in all groups.
-SHARED = ("method", "alpha", "rho", "beta", "l0", "l1", "short_step", "stepsize", "maximize", "nonfinite", "rules",
-          "radii", "solver", "step", "stepsize_memory")
+SHARED = ("method", "alpha", "rho", "beta", "l0", "l1", "short_step", "stepsize", "line_search", "maximize", "nonfinite",
+          "rules", "radii", "solver", "step", "stepsize_memory")
 # Of these, what a schedule may change without new routes and buffers.
 NUMBERS = ("alpha", "rho", "l0", "l1", "short_step", "stepsize")
 COUNTED = ("step", "stepsize_memory")  # by steps, not by the user
@@ -70,8 +71,7 @@ def make_method(where: str, options: Mapping[str, Any]) -> _core.Method:
     given = {key: None if options[key] is None else number(where, key, options[key]) for key in _METHOD_OPTIONS}
     given.update({key: name(where, key, options[key]) for key in ("short_step", "stepsize") if options[key] is not None})
     if not isinstance(options["solver"], str):
-        raise ValueError(f"[{where}] solver is a name such as 'exact' or 'muon', got {options['solver']!r}; leave it out "
-                         f"for the exact one")
+        raise ValueError(f"[{where}] solver is a name such as 'exact' or 'muon', got {options['solver']!r}; leave it out for the exact one")
     return _core.make_method(where, name(where, "method", options["method"]), alpha=number(where, "alpha", options["alpha"]),
                              solver=options["solver"], **given)
 
@@ -109,19 +109,20 @@ def check_shared(where: str, options: Mapping[str, Any], overwrites: bool = Fals
     if options["nonfinite"] not in ("error", "skip"):
         raise ValueError(f"[{where}] nonfinite must be 'error' or 'skip', got {options['nonfinite']!r}")
     boolean(where, "maximize", options["maximize"])
+    check_line_search(where, options["line_search"], method, overwrites)
     if options["maximize"] and method.needs_loss:
         raise ValueError(f"[{where}] the stepsize '{method.rule}' minimizes the loss down to f_star; with maximize there is none: "
                          f"minimize the negative loss instead")
     if options["maximize"] and overwrites:
         raise ValueError(f"[{where}] overwrite_gradients has no effect with maximize: the step works on a negative copy of "
                          f"each gradient")
-    for role, radius in mapping(where, "radii", options["radii"], "{'hidden': 50}").items():
+    radii = {} if options["radii"] == "auto" else mapping(where, "radii", options["radii"], "{'hidden': 50} or 'auto'")
+    for role, radius in radii.items():
         if not isinstance(role, str):
             raise ValueError(f"[{where}] the key of a radius in radii is a role such as 'hidden' or 'output', got {role!r}")
         if not 0 < number(where, f"the radius of the role '{role}'", radius) < math.inf:
             raise ValueError(f"[{where}] the radius of the role '{role}' must be positive and finite, got {radius!r}")
-    example = "{'*.qkv.weight': {'split': 3}}"
-    for pattern, then in mapping(where, "rules", options["rules"], example).items():
+    for pattern, then in mapping(where, "rules", options["rules"], "{'*.qkv.weight': {'split': 3}}").items():
         if not isinstance(pattern, str):
             raise ValueError(f"[{where}] the key of a rule is a pattern of names such as '*.bias', got {pattern!r}")
         mapping(where, f"the rule '{pattern}'", then, "{'split': 3}")
@@ -133,9 +134,9 @@ def check_shared(where: str, options: Mapping[str, Any], overwrites: bool = Fals
 
 
 def mapping(where: str, what: str, value: Any, example: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"[{where}] {what} must be a dict such as {example}, got {type(value).__name__}")
-    return value
+    if isinstance(value, Mapping):
+        return value
+    raise ValueError(f"[{where}] {what} must be a dict such as {example}, got {type(value).__name__}")
 
 
 def check_execution(where: str, threads: Any, backend: Any, **flags: Any) -> None:
@@ -180,9 +181,9 @@ def _split(where: str, what: str, value: Any) -> str:
 
 
 def _batch(where: str, what: str, value: Any) -> int:
-    if not _whole(value) or abs(int(value)) > 2**31 - 1:
-        raise ValueError(f"[{where}] {what} is an integer, the number of leading dimensions, got {value!r}")
-    return int(value)
+    if _whole(value) and abs(int(value)) <= 2**31 - 1:
+        return int(value)
+    raise ValueError(f"[{where}] {what} is an integer, the number of leading dimensions, got {value!r}")
 
 
 def _norm(where: str, what: str, value: Any) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional, Tuple
 
+from ._core import SearchReport
+
 
 @dataclass(frozen=True)
 class LayerReport:
@@ -27,3 +29,4 @@ class StepReport:
     nonfinite: Optional[str] = None  # then: the parameter
     stalled: bool = False  # s < 0, so the step is 0: weights outside their balls, see scale_into_balls_()
     layers: Tuple[LayerReport, ...] = ()  # with layer_reports=True
+    search: Optional[SearchReport] = None  # with line_search: step, loss after it, slope, evaluations, accepted

@@ -100,9 +100,9 @@ def route_groups(where: str, method: _core.Method, groups: Sequence[Mapping[str,
     shared = groups[0]
     rules = [(pattern, _options.assignment(where, f"the rule '{pattern}'", then, _options.RULED, shared["solver"]))
              for pattern, then in shared["rules"].items()]
-    routing = _core.route(infos, rules=rules, radii=shared["radii"], solver=shared["solver"], grad_clip=grad_clip,
-                          method=method)
-    return routing
+    auto = shared["radii"] == "auto"
+    return _core.route(infos, rules=rules, radii={} if auto else shared["radii"], solver=shared["solver"], grad_clip=grad_clip,
+                       method=method, auto_radii=auto)
 
 
 def kinds_with_heads(routing: _core.Routing, groups: Sequence[Mapping[str, Any]]) -> List[Dict[str, List[str]]]:

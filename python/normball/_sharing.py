@@ -15,12 +15,15 @@ Groups = Sequence[Mapping[str, Any]]
 State = MutableMapping[Any, Any]
 
 
-def check_entry(where: str, entry: Entry, execution: Mapping[str, Any], method: _core.Method) -> None:
+def check_entry(where: str, entry: Entry, execution: Mapping[str, Any], method: _core.Method,
+                searches: bool = False) -> None:
     """Refuses by name what ranks cannot share."""
     name, parameter = entry.route.name, entry.parameter
     if _shards.is_sharded(parameter) and method.needs_distance:
         raise ValueError(f"[{where}] the stepsize '{method.rule}' measures distances, which it cannot do for sharded parameters "
                          f"such as '{name}': take 'adagrad' or 'momo'")
+    if _shards.is_sharded(parameter) and searches:
+        raise ValueError(f"[{where}] line_search moves whole weights, which it cannot do for sharded parameters such as '{name}'")
     if _shards.is_sharded(parameter) and execution["overwrite_gradients"]:
         raise ValueError(f"[{where}] overwrite_gradients has no effect on sharded parameters such as '{name}'")
     if execution["backend"] == "torch":

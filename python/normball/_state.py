@@ -25,6 +25,7 @@ def upgrade(groups: Sequence[Dict[str, Any]], first_lrs: Sequence[float] = ()) -
         if group.get("short_step") == "plain" and method in _core.method_names() and "plain" not in _core.short_steps(method):
             group["short_step"] = None
         group.setdefault("stepsize", None)  # since 0.5
+        group.setdefault("line_search", None)
         group.setdefault("stepsize_memory", [])
     for group, first in zip(groups, first_lrs):
         group.setdefault("first_lr", first)

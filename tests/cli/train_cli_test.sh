@@ -93,6 +93,20 @@ done
 grep -q '^optimizer  unconstrained_clipped_scion, lr .*, rho "auto"' out || fail "--dry-run: $(cat out)"
 "$normball" train gpt.toml --name automatic --set optimizer.method=scion --set optimizer.stepsize=adagrad --dry-run >out
 grep -q '^optimizer  scion, .*stepsize "adagrad"' out || fail "--dry-run: $(cat out)"
+# Line searches: their numbers are in the checkpoint, and every step counts its evaluations; whatever the model draws or
+# averages by the way is as without a search.
+for search in backtracking smoothness; do
+  interrupted "$search" gpt.toml 4 8 --set optimizer.line_search=$search
+  interrupted "$search-cnn" cnn.toml 2 6 --set optimizer.line_search=$search
+  for run in "$search" "$search-cnn"; do
+    steps=$(grep -c '"dual_norm"' "runs/$run-whole/metrics.jsonl")
+    [ "$(grep -c '"evaluations": [1-9]' "runs/$run-whole/metrics.jsonl")" -ge $((steps / 2)) ] || fail "$run: no evaluations"
+  done
+done
+expect_error "'$normball' train gpt.toml --name free --set optimizer.line_search=smoothness \
+              --set 'train.average=schedule_free(0.9)'" "optimizer.line_search has nothing to compare with"
+expect_error "'$normball' train gpt.toml --name both --set optimizer.method=scion --set optimizer.stepsize=adagrad \
+              --set optimizer.line_search=smoothness" "optimizer.line_search"
 expect_error "'$normball' train gpt.toml --name above --set optimizer.method=unconstrained_scion \
               --set 'optimizer.stepsize=momo(f_star=100)'" "below f_star = 100"
 

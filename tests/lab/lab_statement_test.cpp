@@ -108,7 +108,7 @@ TEST(Statements, StepsBelowTheRuleAreCaught) {
 TEST(Statements, RulesThatForgetAreCaught) {
   const Settings broken{.forget = true};
   for (const auto statement :
-       {"adagrad-smooth", "adagrad-ball", "distance-smooth", "line-search"}) {
+       {"adagrad-smooth", "adagrad-ball", "distance-smooth", "line-search", "smoothness-search"}) {
     const auto rows = check({.statements = {statement}, .problems = {"quadratic"}}, broken);
     size_t failed = 0;
     for (const auto& row : rows) failed += !row.pass;

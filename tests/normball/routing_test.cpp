@@ -604,6 +604,45 @@ TEST(Routing, BadInputIsRefused) {
   expect_invalid([] { parse_split("2.5"); }, {"[parse_split]", "whole number"});
 }
 
+// By hand: a head of entries 1/√in, and in L blocks of four matrices or more 1/√(2L) of 1.
+TEST(Routing, RadiiFromTheArchitecture) {
+  Infos model = {info("wte.weight", {50, 100}), info("wpe.weight", {20, 100})};
+  for (const std::string block : {"h.0.", "h.1.", "h.2."}) {
+    model.push_back(info(block + "attn.qkv.weight", {300, 100}));
+    model.push_back(info(block + "attn.out.weight", {100, 100}));
+    model.push_back(info(block + "up.weight", {400, 100}));
+    model.push_back(info(block + "down.weight", {100, 400}));
+    model.push_back(info(block + "down.bias", {100}));
+  }
+  model.push_back(info("stages.0.weight", {100, 100}));  // in a sequence: nothing adds up
+  model.push_back(info("stages.1.weight", {100, 100}));
+  model.push_back(info("lm_head.weight", {50, 100}));
+  const Routing routing = route(
+      model,
+      {.rules = {{"h.0.up.*", {.radius = 7}}, {"h.1.up.*", {.norm = Sign{}}}}, .auto_radii = true});
+  for (const auto& route : routing.routes) {
+    const bool block = route.name.starts_with("h.") && !route.name.ends_with("bias");
+    double expected = block ? 0.408 : 1;  // 1/√6
+    if (route.name == "lm_head.weight") expected = 10;
+    if (route.name == "h.0.up.weight") expected = 7;
+    if (route.name == "h.1.up.weight") expected = 4.08;  // √100/√6
+    EXPECT_EQ(route.radius, expected) << route.name;
+    if (expected == 7) continue;
+    const char* const why = block ? "3 blocks" : "radius auto";
+    EXPECT_NE(route.why.find(why), std::string::npos) << route.name << ": " << route.why;
+  }
+  const std::string table = routing.explain();
+  EXPECT_NE(table.find("radius auto: entries of 1/sqrt(100)"), std::string::npos) << table;
+  EXPECT_NE(table.find("radius auto: 1/sqrt(2*3 blocks)"), std::string::npos) << table;
+  const Infos rows = {info("head.weight", {5, 64})};
+  const auto by_row = route(rows, {.norms = {.output = RowNorm{}}, .auto_radii = true});
+  EXPECT_EQ(by_row.routes[0].radius, 8);
+  expect_invalid([&] { route(model, {.radii = {.hidden = 2}, .auto_radii = true}); },
+                 {"[route]", "give one of them"});
+  expect_invalid([&] { route(model, {.auto_radii = true, .method = "gd", .method_radius = 1}); },
+                 {"'gd'", "auto radii"});
+}
+
 TEST(Routing, TextFormsReadBack) {
   for (int kind = 0; kind <= static_cast<int>(Kind::Alias); ++kind) {
     EXPECT_EQ(parse_kind(to_string(static_cast<Kind>(kind))), static_cast<Kind>(kind));

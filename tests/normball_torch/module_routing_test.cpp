@@ -274,6 +274,10 @@ TEST(TrainerRouting, IsTheTableThatTheTrainerHas) {
                             normball::optim::NormBallOptions().names(own.names).kinds(own.kinds)));
     normball::optim::ClippedScion optimizer(groups, options().rules(own.rules));
     EXPECT_EQ(optimizer.explain(), read_table(model));
+    auto automatic = options().rules(own.rules).auto_radii(true);
+    automatic.radii() = std::nullopt;
+    normball::optim::ClippedScion by_shape(groups, automatic);
+    EXPECT_EQ(by_shape.explain(), read_table(model + "_auto"));
   }
 }
 

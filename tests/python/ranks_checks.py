@@ -240,6 +240,44 @@ def closures_and_steps_without_gradients():
     assert same(shared, alone) and a.param_groups[0]["step"] == b.param_groups[0]["step"] == 6
 
 
+def line_searches():
+    x = torch.linspace(-1, 1, 36, dtype=torch.float64).view(3, 12)
+
+    def loss_of(model):
+        return (model(x) ** 2).mean()
+
+    for search in ("backtracking", "smoothness"):
+        for dtype in (torch.float64, torch.float32):
+            shared, alone = network(dtype), network(dtype)
+            x = x.to(dtype)
+            a = ClippedScion(shared, **OPTIONS, line_search=search, process_group=dist.group.WORLD)
+            b = ClippedScion(alone, **OPTIONS, line_search=search)
+            for k in range(5):
+                a.step(lambda: loss_of(shared))
+                b.step(lambda: loss_of(alone))
+                assert same(shared, alone) and a.report.search.evaluations == b.report.search.evaluations, (search, k)
+            assert a.param_groups[0]["stepsize_memory"] == b.param_groups[0]["stepsize_memory"]
+        before, calls = [p.detach().clone() for p in shared.parameters()], [0]
+
+        def fails_in_one():
+            calls[0] += 1
+            if calls[0] > 1 and rank() == 1:
+                raise KeyError("mine")
+            return loss_of(shared)
+
+        def differs():
+            calls[0] += 1
+            return loss_of(shared) * (1.0 + (rank() if calls[0] > 1 else 0))
+
+        for closure, kind, text in ((fails_in_one, (KeyError, RanksError), "mine"), (differs, RanksError, "the loss of a trial in rank 1")):
+            calls[0] = 0
+            expect(kind, text, lambda: a.step(closure))
+            assert all(torch.equal(p, q) for p, q in zip(shared.parameters(), before))
+        a.step(lambda: loss_of(shared))
+        b.step(lambda: loss_of(alone))
+        assert same(shared, alone)
+
+
 def nothing_moves(optimizer, model, kind, text):
     before = [p.detach().clone() for p in model.parameters()]
     momenta = {p: own["momentum"].clone() for p, own in optimizer.state.items() if "momentum" in own}

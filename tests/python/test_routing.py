@@ -228,10 +228,11 @@ def test_the_table_is_the_one_that_the_trainer_has(name):
              "param_names": [row[0] for row in rows], "kinds": [row[1] for row in rows]}
     rules = {row[0]: {"role": row[3]} for row in rows if len(row) > 3}
     assert explained([group], rules=rules, radii=RADII) == (FIXTURE / f"{name}.txt").read_text()
+    assert explained([group], rules=rules, radii="auto") == (FIXTURE / f"{name}_auto.txt").read_text()
 
 
 def test_every_table_of_the_fixture_is_tested():
-    assert {path.stem for path in FIXTURE.iterdir()} == {*CASES, *TRAINER}
+    assert {path.stem for path in FIXTURE.iterdir()} == {*CASES, *TRAINER, *(f"{name}_auto" for name in TRAINER)}
 
 
 def test_weight_normalization():

@@ -116,6 +116,7 @@ struct OptimizerConfig {
   double alpha = 0.1;
   std::optional<NumberOrAuto> rho = {};
   std::string stepsize = "none";
+  std::string line_search = "none";
   std::string short_step = "plain";
   std::string solver = "exact";
   std::optional<double> beta = {}, l0 = {}, l1 = {};
@@ -154,6 +155,7 @@ struct NormConfig {
   double output_radius = 1;
   std::string vector = "rms";
   double vector_radius = 1;
+  std::string radii = "given";
   std::vector<Route> route = {};
 };
 

@@ -7,6 +7,7 @@
 #include "normball/method.h"
 #include "normball/norms.h"
 #include "normball/polar.h"
+#include "normball/search_rule.h"
 #include "normball/step_rule.h"
 #include "trainer/config/kinds.h"
 
@@ -53,6 +54,9 @@ void check_solver(std::string_view text) { parse_polar_solver(text); }
 void check_average(std::string_view text) { parse_average(text); }
 void check_stepsize(std::string_view text) {
   if (text != "none") parse_step_rule(text);
+}
+void check_line_search(std::string_view text) {
+  if (text != "none") parse_line_search(text);
 }
 
 std::vector<Key> make_keys() {
@@ -241,6 +245,10 @@ std::vector<Key> make_keys() {
             "a rule that finds the length of steps: none (all have the length lr), adagrad, "
             "distance_aware (which needs no lr), momo(f_star=0) or auto_clipped(quantile=0.5)",
             {}, check_stepsize);
+  optimizer("line_search", place<&Config::optimizer, &O::line_search>(), {},
+            "tries steps by the loss of the same batch, in forward passes: none, backtracking or "
+            "smoothness, which estimates (L0, L1); lr is then the first trial",
+            {}, check_line_search);
   optimizer("short_step", place<&Config::optimizer, &O::short_step>(), {},
             "clip s itself, or variant 1 or 2 as printed (s3cg: plain is norm)",
             {"plain", "norm", "diameter"});
@@ -300,6 +308,15 @@ std::vector<Key> make_keys() {
   norm("vector", place<&Config::norm, &N::vector>(), {}, "norm of biases and gains", check_norm);
   norm("vector_radius", place<&Config::norm, &N::vector_radius>(), positive,
        "radius of biases and gains");
+  keys.push_back({"norm",
+                  "radii",
+                  place<&Config::norm, &N::radii>(),
+                  {},
+                  {"given", "auto"},
+                  nullptr,
+                  Same,
+                  "auto: from depth and fan-in (docs/stepsizes.md) in place of the radii above; "
+                  "norm.route wins"});
   norm("route", place<&Config::norm, &N::route>(), positive,
        "list of {pattern, norm, radius}: parameters whose name matches; where several match, later "
        "ones win",

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "normball/base/error.h"
+#include "trainer/config/config_use.h"
 
 namespace normball::trainer::config {
 namespace {
@@ -52,6 +53,12 @@ CoreMethod core_choice(const OptimizerConfig& options) {
   }
   if (options.stepsize == "none" || !takes_stepsize(options.method)) return {options.method};
   return {options.method, options.stepsize};
+}
+
+std::optional<std::string> line_search_of(const Config& config) {
+  const std::string& text = config.optimizer.line_search;
+  if (text == "none" || !has_effect("optimizer.line_search", config)) return std::nullopt;
+  return text;
 }
 
 Schedule lr_schedule(const Config& config, std::int64_t steps) {
@@ -107,7 +114,8 @@ RoutingOptions routing_options(const Config& config) {
                      .output = parsed(tied ? norm.embedding : norm.output),
                      .bias = parsed(norm.vector)};
   }
-  if (!options.method_radius) {
+  options.auto_radii = norm.radii == "auto" && has_effect("norm.radii", config);
+  if (!options.method_radius && !options.auto_radii) {
     options.radii = {.input = norm.input_radius,
                      .onehot = norm.embedding_radius,
                      .hidden = norm.hidden_radius,

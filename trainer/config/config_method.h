@@ -29,6 +29,8 @@ struct CoreMethod {
   std::optional<std::string> stepsize = {};
 };
 CoreMethod core_choice(const OptimizerConfig& options);
+// optimizer.line_search, where there is one and it counts.
+std::optional<std::string> line_search_of(const Config& config);
 
 // [norm] for the core's routing: norms and radii by role, routes as rules. What the method sets
 // itself, whatever [norm] says, is left out.

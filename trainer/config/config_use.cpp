@@ -60,7 +60,9 @@ bool uses_solver(const Config& config) {
   if (method != "muon" && !steps_in_layer_norms(config)) return false;
   for (const Key& key : config_keys()) {
     const auto* place = std::get_if<At<std::string>>(&key.place);
-    if (key.section != "norm" || place == nullptr || !why_unused(key, config).empty()) continue;
+    if (key.section != "norm" || key.name == "radii" || place == nullptr ||
+        !why_unused(key, config).empty())
+      continue;
     const bool inner = key.name == "hidden" || key.name == "input";
     if (takes_solver((*place)(const_cast<Config&>(config)), inner)) return true;  // only read
   }
@@ -84,6 +86,8 @@ const Condition by_layer_radii_or_muon = {
 const Condition with_input = {has_input, "model.hidden has a layer"};
 const Condition with_hidden = {has_hidden, "model.hidden has two layers or more (mlp)"};
 
+const Condition given_radii = {[](const Config& c) { return c.norm.radii == "given"; },
+                               "norm.radii is given"};
 const Condition with_operations = {[](const Config& c) { return c.augment.operations > 0; },
                                    "augment.operations is not 0"};
 
@@ -141,6 +145,14 @@ const std::vector<Row>& table() {
       {"optimizer.alpha", {.methods = readers(&MethodUse::alpha)}},
       {"optimizer.rho", {.methods = readers(&MethodUse::rho)}},
       {"optimizer.stepsize", {.methods = names_of(takes_stepsize)}},
+      {"optimizer.line_search",
+       {.methods = "all but muon, adam, adamw, sgd",
+        .conditions = {{[](const Config& c) {
+                          return c.optimizer.stepsize == "none" &&
+                                 !(c.optimizer.rho && c.optimizer.rho->automatic);
+                        },
+                        "optimizer.stepsize is none and optimizer.rho not auto, which find steps "
+                        "themselves"}}}},
       {"optimizer.short_step",
        {.methods = methods_that([](const MethodUse& use) { return use.short_steps.size() > 1; }),
         .conditions = {{[](const Config& c) {
@@ -160,13 +172,17 @@ const std::vector<Row>& table() {
         .conditions = {{[](const Config& c) { return c.optimizer.momentum > 0; },
                         "optimizer.momentum is not 0"}}}},
       {"norm.input", {.models = "mlp", .conditions = {with_input, by_layer_norms}}},
-      {"norm.input_radius", {.models = "mlp", .conditions = {with_input, by_layer_radii}}},
+      {"norm.input_radius",
+       {.models = "mlp", .conditions = {with_input, by_layer_radii, given_radii}}},
       {"norm.embedding", {.models = "gpt, vit", .conditions = {by_layer_norms}}},
-      {"norm.embedding_radius", {.models = "gpt, vit", .conditions = {by_layer_radii}}},
+      {"norm.embedding_radius",
+       {.models = "gpt, vit", .conditions = {by_layer_radii, given_radii}}},
       {"norm.hidden", {.conditions = {with_hidden, by_layer_norms_or_muon}}},
-      {"norm.hidden_radius", {.conditions = {with_hidden, by_layer_radii_or_muon}}},
+      {"norm.hidden_radius", {.conditions = {with_hidden, by_layer_radii_or_muon, given_radii}}},
       {"norm.output", {.models = "cnn, mlp, vit", .conditions = {by_layer_norms}}},
-      {"norm.output_radius", {.models = "cnn, mlp, vit", .conditions = {by_layer_radii}}},
+      {"norm.output_radius",
+       {.models = "cnn, mlp, vit", .conditions = {by_layer_radii, given_radii}}},
+      {"norm.radii", {.conditions = {by_layer_radii}}},
       // Vectors start at 0, not on a sphere.
       {"norm.vector",
        {.models = "cnn, mlp, vit",
@@ -174,7 +190,8 @@ const std::vector<Row>& table() {
       {"norm.vector_radius",
        {.models = "cnn, mlp, vit",
         .conditions = {{[](const Config& c) { return steps_in_layer_norms(c) && !sets_radii(c); },
-                        "optimizer.method takes these radii"}}}},
+                        "optimizer.method takes these radii"},
+                       given_radii}}},
       {"norm.route", {.conditions = {by_layer_norms_or_muon}}},
       {"eval.tta", {.models = "cnn"}},
       {"sample.every, sample.prompt, sample.length, sample.temperature, sample.top_k",

@@ -1,6 +1,7 @@
 // What the keys of a configuration must fulfil together.
 #include <algorithm>
 
+#include "normball/average.h"
 #include "trainer/config/config.h"
 #include "trainer/config/config_error.h"
 #include "trainer/config/config_method.h"
@@ -58,6 +59,13 @@ void validate_optimizer(const Config& config, std::string_view where) {
   if (options.method == "s3cg" && radii) {
     wrong(where, "norm.route gives a radius, but every radius of optimizer.method = \"s3cg\" is ",
           "optimizer.beta; leave it out");
+  }
+  const bool elsewhere = std::holds_alternative<ScheduleFree>(parse_average(config.train.average));
+  if (elsewhere && line_search_of(config)) {
+    wrong(where, "train.average = ", config.train.average,
+          " takes gradients at other weights than ",
+          "its steps start from, so optimizer.line_search has nothing to compare with: use ema or ",
+          "tail, or no line search");
   }
   if (!is_core_method(options.method)) return;
   try {  // the core knows what its methods need; how long the run is does not matter for that

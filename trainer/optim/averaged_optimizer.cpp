@@ -58,11 +58,11 @@ AveragedOptimizer::AveragedOptimizer(std::unique_ptr<TrainingOptimizer> inner, A
   }
 }
 
-StepOutcome AveragedOptimizer::step(double loss) {
+StepOutcome AveragedOptimizer::step(double loss, const LossAgain& again) {
   averaged_.begin_step(views_);
   StepOutcome outcome;
   try {
-    outcome = inner_->step(loss);
+    outcome = inner_->step(loss, again);
   } catch (...) {
     averaged_.cancel_step(views_);
     throw;

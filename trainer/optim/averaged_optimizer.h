@@ -13,7 +13,7 @@ class AveragedOptimizer final : public TrainingOptimizer {
   AveragedOptimizer(std::unique_ptr<TrainingOptimizer> inner, Average average,
                     const models::Model& model, std::int64_t steps);
 
-  StepOutcome step(double loss) override;
+  StepOutcome step(double loss, const LossAgain& again) override;
   std::int64_t steps_taken() const override { return inner_->steps_taken(); }
   std::vector<NamedTensor> state() override;
   void set_steps_taken(std::int64_t steps) override;

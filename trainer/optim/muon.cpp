@@ -32,7 +32,7 @@ Muon::Muon(const config::Config& config, Schedule lr,
   rest_ = std::make_unique<TorchOptimizer>(adamw, scaled(lr, adamw_share), others_);
 }
 
-StepOutcome Muon::step(double loss) {
+StepOutcome Muon::step(double loss, const LossAgain& again) {
   StepOutcome outcome;
   for (const auto* part : {&matrices_, &others_}) {
     if (const auto* bad = first_nonfinite(*part)) {
@@ -41,8 +41,8 @@ StepOutcome Muon::step(double loss) {
     }
   }
   look_ahead();
-  outcome = hidden_->step(loss);
-  rest_->step(loss);
+  outcome = hidden_->step(loss, again);
+  rest_->step(loss, again);
   return outcome;
 }
 

@@ -13,7 +13,7 @@ class Muon final : public TrainingOptimizer {
        const std::vector<models::ModelParameter>& parameters,
        std::shared_ptr<ranks::Ranks> ranks = nullptr);
 
-  StepOutcome step(double loss) override;
+  StepOutcome step(double loss, const LossAgain& again) override;
   std::int64_t steps_taken() const override { return hidden_->steps_taken(); }
   std::vector<NamedTensor> state() override;
   void set_steps_taken(std::int64_t steps) override;

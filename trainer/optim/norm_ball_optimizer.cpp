@@ -48,8 +48,11 @@ NormBallOptions with_routing(NormBallOptions options, const config::Config& conf
                              const std::vector<models::ModelParameter>& parameters) {
   RoutingOptions routing = routing_options(config, parameters);
   options.rules(std::move(routing.rules)).norms(std::move(routing.norms)).radii(routing.radii);
+  options.auto_radii(routing.auto_radii);
   if (config::has_effect("optimizer.solver", config)) options.solver(config.optimizer.solver);
-  return options.threads(config.run.threads).overwrite_gradients(true);
+  const auto search = config::line_search_of(config);
+  if (search) options.line_search(*search);
+  return options.threads(config.run.threads).overwrite_gradients(!search);
 }
 
 }  // namespace
@@ -68,17 +71,18 @@ NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::string_v
       optimizer_(groups_of(parameters), method,
                  with_routing(options.lr(lr.value), config, parameters)),
       constrained_(optimizer_.method().constrained),
+      searches_(config::line_search_of(config).has_value()),
       memory_(torch::zeros({static_cast<std::int64_t>(optimizer_.rule_memory().size())},
                            torch::kFloat64)) {}
 
-StepOutcome NormBallOptimizer::step(double loss) {
+StepOutcome NormBallOptimizer::step(double loss, const LossAgain& again) {
   StepOutcome outcome{.lr = lr_.at(optimizer_.steps_taken())};
   optimizer_.param_groups()[0].options().set_lr(outcome.lr);
   try {
-    optimizer_.step(loss);
+    searches_ ? optimizer_.step(loss, again) : optimizer_.step(loss);
   } catch (const NonFiniteError& error) {
-    if (error.layer().empty()) throw;  // no gradient is to blame
-    outcome.nonfinite = error.layer();
+    if (error.layer().empty() && !searches_) throw;  // no gradient is to blame
+    outcome.nonfinite = error.layer().empty() ? std::string(trial_step) : error.layer();
     return outcome;
   }
   const StepReport& report = optimizer_.report();
@@ -86,6 +90,7 @@ StepOutcome NormBallOptimizer::step(double loss) {
   outcome.eta = report.eta;
   outcome.clipped = report.clipped;
   if (constrained_) outcome.gap = report.wolfe_gap;
+  if (const auto& search = optimizer_.search_report()) outcome.evaluations = search->evaluations;
   if (memory_.numel() > 0) {
     outcome.length = report.gamma * report.eta;
     if (report.threshold > 0) outcome.rho = report.threshold;

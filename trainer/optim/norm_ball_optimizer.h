@@ -18,7 +18,7 @@ class NormBallOptimizer final : public TrainingOptimizer {
                     normball::optim::NormBallOptions options, Schedule lr,
                     const std::vector<models::ModelParameter>& parameters);
 
-  StepOutcome step(double loss) override;
+  StepOutcome step(double loss, const LossAgain& again) override;
   std::int64_t steps_taken() const override { return optimizer_.steps_taken(); }
   std::vector<NamedTensor> state() override;
   void set_steps_taken(std::int64_t steps) override;
@@ -28,7 +28,7 @@ class NormBallOptimizer final : public TrainingOptimizer {
  private:
   Schedule lr_;
   normball::optim::NormBall optimizer_;
-  bool constrained_;
+  bool constrained_, searches_;
   torch::Tensor memory_;  // of the stepsize, for checkpoints; empty where it has none
 };
 

@@ -68,7 +68,7 @@ void TorchOptimizer::use_sgd(const config::OptimizerConfig& config) {
   }
 }
 
-StepOutcome TorchOptimizer::step(double /*loss*/) {
+StepOutcome TorchOptimizer::step(double /*loss*/, const LossAgain& /*again*/) {
   StepOutcome outcome{.lr = lr_.at(steps_)};
   if (const auto* bad = first_nonfinite(parameters_)) {
     outcome.nonfinite = bad->name;

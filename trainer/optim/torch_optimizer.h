@@ -14,7 +14,7 @@ class TorchOptimizer final : public TrainingOptimizer {
   TorchOptimizer(const config::OptimizerConfig& config, Schedule lr,
                  std::vector<models::ModelParameter> parameters);
 
-  StepOutcome step(double loss) override;
+  StepOutcome step(double loss, const LossAgain& again) override;
   std::int64_t steps_taken() const override { return steps_; }
   std::vector<NamedTensor> state() override { return state_; }
   void set_steps_taken(std::int64_t steps) override;

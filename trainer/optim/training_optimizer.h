@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trainer/config/config.h"
@@ -27,11 +29,18 @@ struct StepOutcome {
   std::optional<double> pairing = {};  // s; for an unconstrained method the dual norm
   std::optional<double> eta = {};
   std::optional<bool> clipped = {};
-  std::optional<double> gap = {};             // where constrained
-  std::optional<double> length = {};          // γη, where a stepsize was chosen that finds it
-  std::optional<double> rho = {};             // that it found to clip at; none at the first step
-  std::optional<std::string> nonfinite = {};  // the first parameter with a bad gradient: no step
+  std::optional<double> gap = {};                // where constrained
+  std::optional<double> length = {};             // γη, where a stepsize was chosen that finds it
+  std::optional<double> rho = {};                // that it found to clip at; none at the first step
+  std::optional<std::int64_t> evaluations = {};  // of the loss, by a line search
+  std::optional<std::string> nonfinite = {};     // the first parameter with a bad gradient: no step
 };
+
+// In StepOutcome::nonfinite, where the gradient is finite: the loss after a trial step was not.
+constexpr std::string_view trial_step = "trial step";
+
+// The loss of the same batch at the weights as they are then, of all ranks together.
+using LossAgain = std::function<double()>;
 
 // In float32 or float64, contiguous, on the CPU.
 struct NamedTensor {
@@ -45,8 +54,8 @@ class TrainingOptimizer {
 
   // From the gradients of the model's parameters; `loss` is what they are the gradients of, at the
   // same weights, of all ranks together. Where a gradient is not finite nothing changes. What they
-  // hold afterwards is of no use.
-  virtual StepOutcome step(double loss) = 0;
+  // hold afterwards is of no use. A line search asks `again`, others do not.
+  virtual StepOutcome step(double loss, const LossAgain& again) = 0;
   // Steps taken, without those refused.
   virtual std::int64_t steps_taken() const = 0;
 

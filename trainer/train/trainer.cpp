@@ -67,13 +67,14 @@ Trainer::Trainer(config::Config config, TrainingOptions options)
       model_(build_model(config_, data_->facts())),
       steps_(total_steps(config_, data_->facts())),
       checkpoints_(directory_ / "checkpoints", retention_of(config_)),
-      learning_(steps_) {
+      learning_(steps_),
+      pass_(config_, *model_, *data_, *team_) {
   collect_facts();
   join_team();
   initialize();
   optimizer_ = optim::make_optimizer(config_, *model_, steps_, team_->ranks());
   measurements_.emplace(config_, *model_, *data_, batches_of(config_, data_->facts()),
-                        optimizer_->norm_ball(), [this] { return accumulate_gradients(); });
+                        optimizer_->norm_ball(), [this] { return pass_.gradients(); });
   find_start();
 }
 
@@ -87,13 +88,12 @@ TrainingResult Trainer::run(runtime::Progress& progress) {
   while (step_ < last && !stopping) {
     team_->set_activity("step " + std::to_string(step_ + 1));
     measurements_->begin(step_ + 1);
-    const BatchLoss loss = accumulate_gradients();
+    const BatchLoss loss = pass_.gradients();
     measurements_->see_gradient();
     const optim::StepOutcome outcome = take_step(loss);
     ++step_;
     evaluation_.reset();
-    recorder_->waited(data_->waited(),
-                      shared_pass_ ? shared_pass_->gradients().exposed_seconds() : 0);
+    recorder_->waited(data_->waited(), pass_.exposed_seconds());
     recorder_->trained(step_, loss.mean, outcome, loss.units);
     outcome.nonfinite ? learning_.skipped(step_) : learning_.trained(step_, loss.mean);
     if (!outcome.nonfinite) recorder_->measured(step_, measurements_->end());
@@ -128,35 +128,6 @@ TrainingResult Trainer::run(runtime::Progress& progress) {
           .checkpoint = last_checkpoint_};
 }
 
-// The gradient of the whole batch's loss, from micro-batches that fit into memory.
-BatchLoss Trainer::accumulate_gradients() {
-  model_->zero_grad();
-  buffers_before_.clear();
-  for (const auto& buffer : model_->buffers()) buffers_before_.push_back(buffer.tensor.clone());
-  BatchLoss result;
-  for (size_t i = 0; i < pieces_.size(); ++i) {
-    const models::Batch batch = only_batch_.empty() ? data_->next() : only_batch_[i];
-    const models::Outcome outcome = model_->forward(batch);
-    const double loss = outcome.loss.item<double>();
-    result.units += outcome.count;
-    if (!std::isfinite(loss)) {
-      result.mean = std::isnan(loss) ? std::nan("") : loss;  // without a sign
-      result.bad = bad_loss(pieces_[i].part, config_.train.accumulation());
-      break;
-    }
-    const double parts =
-        static_cast<double>(config_.train.batch) / static_cast<double>(pieces_[i].items());
-    result.mean += loss / parts;
-    const double weight =
-        config_.train.loss == "sum" ? static_cast<double>(outcome.count) : 1 / parts;
-    result.reduced += loss * weight;
-    if (shared_pass_ && i + 1 == pieces_.size()) shared_pass_->expect_last_piece();
-    (outcome.loss * weight).backward();
-  }
-  if (shared_pass_) shared_pass_->finish(result, buffers_before_);
-  return result;
-}
-
 // Weights and state move only where loss and gradients are finite.
 optim::StepOutcome Trainer::take_step(const BatchLoss& loss) {
   if (loss.bad) {
@@ -164,16 +135,19 @@ optim::StepOutcome Trainer::take_step(const BatchLoss& loss) {
     refuse(loss, outcome, loss.bad->where);
     return outcome;
   }
-  optim::StepOutcome outcome = optimizer_->step(loss.reduced);
-  if (outcome.nonfinite) refuse(loss, outcome, bad_gradient(*outcome.nonfinite).where);
+  optim::StepOutcome outcome =
+      optimizer_->step(loss.reduced, [this] { return pass_.loss_again(); });
+  if (outcome.nonfinite) {
+    const bool trial = *outcome.nonfinite == optim::trial_step;
+    refuse(loss, outcome,
+           trial ? "the loss after a trial step" : bad_gradient(*outcome.nonfinite).where);
+  }
   return outcome;
 }
 
 void Trainer::refuse(const BatchLoss& loss, optim::StepOutcome& outcome, const std::string& where) {
   outcome.lr = config::lr_schedule(config_, steps_).at(optimizer_->steps_taken());
-  for (size_t i = 0; i < buffers_before_.size(); ++i) {
-    model_->buffers()[i].tensor.copy_(buffers_before_[i]);
-  }
+  pass_.restore_buffers();
   const std::string what = where + " is not finite in step " + std::to_string(step_ + 1);
   if (config_.run.nonfinite == "skip") {
     recorder_->note("skipped: " + what);
@@ -276,10 +250,7 @@ void Trainer::initialize() {
   const auto inputs = data_->preparation_inputs();
   if (inputs.defined()) model_->prepare(inputs);
   for (const auto& [name, tensor] : model_state(*model_)) team_->copy_from_first(tensor);
-  for (size_t i = 0; config_.train.overfit_batch && i < pieces_.size(); ++i) {
-    const models::Batch batch = data_->next();
-    only_batch_.push_back({batch.inputs.clone(), batch.targets.clone()});
-  }
+  if (config_.train.overfit_batch) pass_.keep_next_batch();
 }
 
 void Trainer::collect_facts() {
@@ -296,13 +267,10 @@ void Trainer::collect_facts() {
 
 // All ranks must be of the same kind; then each gets its part of every batch.
 void Trainer::join_team() {
-  const std::int64_t batch = config_.train.batch, micro = config_.train.micro();
-  pieces_ = pieces_for(*team_, *model_, batch, micro);
   if (team_->alone()) return;
   team_->agree_on(facts_to_agree_on(config_, facts_));
   facts_["ranks"] = std::to_string(team_->size());
-  data_->divide(pieces_);
-  shared_pass_ = std::make_unique<SharedPass>(*team_, *model_, pieces_, batch / micro);
+  pass_.share();
 }
 
 void Trainer::find_start() {
@@ -351,7 +319,7 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   load_tensors(checkpoint.model, model_state(*model_), "the model");
   load_tensors(checkpoint.optimizer, optimizer_->state(), "the optimizer");
   optimizer_->set_steps_taken(state.cursor.at("optimizer_steps"));
-  if (only_batch_.empty()) data_->seek(data::cursor_of(state.cursor));
+  if (!config_.train.overfit_batch) data_->seek(data::cursor_of(state.cursor));
   step_ = state.step;
   resumed_at_ = state.step;
   last_checkpoint_ = checkpoint.path;

@@ -14,12 +14,12 @@
 #include "trainer/run/resume.h"
 #include "trainer/run/run_lock.h"
 #include "trainer/runtime/progress.h"
+#include "trainer/train/batch_pass.h"
 #include "trainer/train/data_source.h"
 #include "trainer/train/evaluation.h"
 #include "trainer/train/learning_check.h"
 #include "trainer/train/measurements.h"
 #include "trainer/train/recorder.h"
-#include "trainer/train/shared_pass.h"
 #include "trainer/train/team.h"
 
 namespace normball::trainer::train {
@@ -67,7 +67,6 @@ class Trainer {
   void follow_directory();
   void require_files();
 
-  BatchLoss accumulate_gradients();
   optim::StepOutcome take_step(const BatchLoss& loss);
   void refuse(const BatchLoss& loss, optim::StepOutcome& outcome, const std::string& where);
   void evaluate_now();
@@ -82,8 +81,6 @@ class Trainer {
   std::filesystem::path directory_;
   std::unique_ptr<DataSource> data_;
   std::unique_ptr<models::Model> model_;
-  std::vector<data::Piece> pieces_;          // of a batch: its micro-batches, or this rank's part
-  std::unique_ptr<SharedPass> shared_pass_;  // null where alone
   std::int64_t steps_ = 0;
   std::unique_ptr<optim::TrainingOptimizer> optimizer_;
   std::optional<Measurements> measurements_;
@@ -99,10 +96,9 @@ class Trainer {
   std::optional<run::RunLock> lock_;
   std::unique_ptr<Recorder> recorder_;
   LearningCheck learning_;
+  BatchPass pass_;
   std::optional<Evaluation> evaluation_;  // of this step
   std::filesystem::path last_checkpoint_;
-  std::vector<models::Batch> only_batch_;  // its pieces, with train.overfit_batch
-  std::vector<torch::Tensor> buffers_before_;
 };
 
 }  // namespace normball::trainer::train

@@ -68,6 +68,10 @@ TEST(TrainerRouting, IsTheTableThatLibTorchAndPyTorchHave) {
     EXPECT_EQ(make_optimizer(config, *model, 100)->explain(), read("trainer_" + kind + ".txt"));
     EXPECT_EQ(route_parameters(config, model->parameters()).explain(),
               read("trainer_" + kind + ".txt"));
+    auto automatic = config;
+    automatic.norm.radii = "auto";
+    EXPECT_EQ(make_optimizer(automatic, *model, 100)->explain(),
+              read("trainer_" + kind + "_auto.txt"));
   }
 }
 

@@ -110,7 +110,7 @@ TEST_P(NonFinite, AGradientAnywhereChangesNothingAndNamesTheParameter) {
                               -std::numeric_limits<float>::infinity()};
   Training training(kind, method), undisturbed(kind, method);
   for (Training* each : {&training, &undisturbed}) {  // so that there is momentum
-    ASSERT_FALSE(each->optimizer->step(1).nonfinite);
+    ASSERT_FALSE(each->optimizer->step(1, {}).nonfinite);
     each->compute_gradients();
   }
   const auto before = copies_of(training.tensors());
@@ -123,7 +123,7 @@ TEST_P(NonFinite, AGradientAnywhereChangesNothingAndNamesTheParameter) {
     auto gradient = parameter.tensor.grad();
     const auto at = random.below(static_cast<std::uint64_t>(gradient.numel()));
     gradient.data_ptr<float>()[at] = values[random.below(3)];
-    const optim::StepOutcome outcome = training.optimizer->step(1);
+    const optim::StepOutcome outcome = training.optimizer->step(1, {});
     ASSERT_EQ(outcome.nonfinite.value_or("nothing"), parameter.name) << "place " << at;
     ASSERT_EQ(training.optimizer->steps_taken(), 1);
     expect_same_bits(training.tensors(), before);
@@ -136,7 +136,7 @@ TEST_P(NonFinite, AGradientAnywhereChangesNothingAndNamesTheParameter) {
   training.restore_gradients();
   undisturbed.restore_gradients();
   for (Training* each : {&training, &undisturbed}) {
-    ASSERT_FALSE(each->optimizer->step(1).nonfinite);
+    ASSERT_FALSE(each->optimizer->step(1, {}).nonfinite);
     ASSERT_EQ(each->optimizer->steps_taken(), 2);
   }
   expect_same_bits(training.tensors(), copies_of(undisturbed.tensors()));

@@ -225,6 +225,7 @@ TEST_F(TrainerRanks, AnyNumberOfThemTrainsTheSame) {
       {"distance", "gpt", unclipped + "optimizer.stepsize=distance_aware(first=0.01)", {3}},
       {"momo", "gpt", unclipped + "optimizer.stepsize=momo train.loss=sum", {2}},
       {"auto", "gpt", "optimizer.rho=auto", {2}},
+      {"search", "gpt", "optimizer.line_search=backtracking optimizer.alpha=1", {2}},
       {"mlp", "mlp", "", {4}},
       {"cnn", "cnn", "train.micro_batch=12 data.flip=true", {2, 3, 4}}};
   for (const auto& [name, model, settings, numbers] : cases) {
@@ -245,7 +246,8 @@ TEST_F(TrainerRanks, OneThatStoppedGoesOnToTheBit) {
   int number = 0;
   for (const std::string& settings :
        {std::string("train.micro_batch=4"), unclipped + "optimizer.stepsize=distance_aware",
-        unclipped + "optimizer.stepsize=momo", std::string("optimizer.rho=auto")}) {
+        unclipped + "optimizer.stepsize=momo", std::string("optimizer.rho=auto"),
+        std::string("optimizer.line_search=smoothness")}) {
     const std::string whole = "whole" + std::to_string(number);
     const std::string parts = "parts" + std::to_string(number++);
     const Environment variables = {{"MODEL", "gpt"}, {"SETTINGS", settings}};
