@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <numeric>
 #include <sstream>
 
 #ifndef USE_C10D_GLOO
@@ -87,10 +88,35 @@ class C10dPending final : public Pending {
       throw RanksError(error_message(where, explain_(first_line(error))));
     }
   }
+  bool done() const override { return work_->isCompleted() && work_->isSuccess(); }
 
  private:
   c10::intrusive_ptr<::c10d::Work> work_;
   Explain explain_;
+};
+
+// What the ranks have of this one's part, on its way to be added in their order.
+class ReducedPart final : public Pending {
+ public:
+  ReducedPart(std::unique_ptr<Pending> arrival, Tensor part, Tensor received, int own)
+      : arrival_(std::move(arrival)),
+        part_(std::move(part)),
+        received_(std::move(received)),
+        own_(own) {}
+  void wait() override {
+    arrival_->wait();
+    const std::int64_t count = part_.numel(), arrived = count == 0 ? 0 : received_.numel() / count;
+    for (std::int64_t i = 0; i < arrived; ++i) {
+      if (i != own_) part_.add_(received_.narrow(0, i * count, count));
+    }
+    received_.reset();
+  }
+  bool done() const override { return arrival_->done(); }
+
+ private:
+  std::unique_ptr<Pending> arrival_;
+  Tensor part_, received_;
+  int own_;  // which of those received is this rank's own; -1: none
 };
 
 class C10dRanks final : public Ranks {
@@ -130,6 +156,27 @@ class C10dRanks final : public Ranks {
   std::unique_ptr<Pending> all_reduce(Tensor tensor) override {
     std::vector<Tensor> tensors = {std::move(tensor)};
     return start([&] { return group_->allreduce(tensors); });
+  }
+
+  // Gloo has no reduce_scatter in LibTorch 1.13, and its reduce sends half as much again. All to
+  // all sends no more than has to be; the sum is taken here.
+  std::unique_ptr<Pending> reduce_parts(Tensor tensor, std::vector<std::int64_t> parts) override {
+    const auto rank = static_cast<size_t>(rank_);
+    const std::int64_t own = parts[rank];
+    const std::int64_t begin = std::accumulate(parts.begin(), parts.begin() + rank_, int64_t{0});
+    const Tensor part = tensor.narrow(0, begin, own);
+    // What a rank sends must be in one piece; so its own part goes along if it lies between others.
+    Tensor sent = tensor;
+    const bool first = begin == 0, last = begin + own == tensor.numel();
+    if (first) sent = tensor.narrow(0, own, tensor.numel() - own);
+    if (last && !first) sent = tensor.narrow(0, 0, begin);
+    if (first || last) parts[rank] = 0;
+    std::vector<std::int64_t> arriving(parts.size(), own);
+    arriving[rank] = parts[rank];
+    Tensor received = ::torch::empty({own * (size_ - 1) + parts[rank]}, tensor.options());
+    auto arrival = start([&] { return group_->alltoall_base(received, sent, arriving, parts); });
+    return std::make_unique<ReducedPart>(std::move(arrival), part, received,
+                                         parts[rank] > 0 ? rank_ : -1);
   }
 
  private:

@@ -67,6 +67,14 @@ SharedPass::SharedPass(const Team& team, const models::Model& model,
       parts_(parts),
       gradients_(team, model.parameters()) {}
 
+void SharedPass::divide_gradients(optim::TrainingOptimizer& optimizer) {
+  std::vector<std::vector<std::int64_t>> parts;
+  for (const auto& parameter : model_.parameters()) {
+    parts.push_back(optimizer.gradient_parts(parameter.tensor));
+  }
+  gradients_.divide(std::move(parts));
+}
+
 void SharedPass::finish(BatchLoss& loss, const std::vector<torch::Tensor>& buffers_before) {
   const auto bad_parameter = gradients_.finish();
   combine_statistics(buffers_before);

@@ -10,6 +10,7 @@
 #include "trainer/config/config.h"
 #include "trainer/data/pieces.h"
 #include "trainer/models/model.h"
+#include "trainer/optim/training_optimizer.h"
 #include "trainer/train/gradient_sum.h"
 #include "trainer/train/team.h"
 
@@ -46,11 +47,17 @@ class SharedPass {
   SharedPass(const Team& team, const models::Model& model, std::vector<data::Piece> pieces,
              std::int64_t parts);
 
+  // Before the first batch: each part of a gradient goes to the rank where the optimizer needs it.
+  void divide_gradients(optim::TrainingOptimizer& optimizer);
+
   // Before the backward pass of the last piece.
   void expect_last_piece() { gradients_.expect_last_pass(); }
 
   // From this rank's part of the batch to the whole. The buffers were those before the batch.
   void finish(BatchLoss& loss, const std::vector<torch::Tensor>& buffers_before);
+
+  // After that, for those who look at whole gradients.
+  void bring_gradients() { gradients_.bring_all(); }
 
   const GradientSum& gradients() const { return gradients_; }
 
