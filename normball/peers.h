@@ -38,6 +38,9 @@ Rows rows_of(const Shape& shape, int process, int processes);
 // How many elements of a layer's gradient each process reads: process 0 the first so many, the next
 // those that follow. Empty where every process reads all of them.
 std::vector<Index> gradient_parts(const Shape& shape, int owner, int processes);
+// Up to so many processes send a gradient to its owner directly, which sends nothing that need not
+// be sent. More would keep the owner receiving: a sum around a ring, and 1/processes more.
+inline constexpr int most_direct_processes = 12;
 
 // An owner for each layer: by_rows for large ones with the sign norm, every_process for others
 // whose direction is cheap; the rest longest first, always to the process with the least to do, by

@@ -19,6 +19,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "normball/base/error.h"
+#include "normball/peers.h"
 #include "normball_torch/ranks/failures.h"
 #include "normball_torch/ranks/ranks.h"
 
@@ -158,25 +159,30 @@ class C10dRanks final : public Ranks {
     return start([&] { return group_->allreduce(tensors); });
   }
 
-  // Gloo has no reduce_scatter in LibTorch 1.13, and its reduce sends half as much again. All to
-  // all sends no more than has to be; the sum is taken here.
+  // Gloo has no reduce_scatter in LibTorch 1.13, and its reduce to one rank goes around a ring first.
+  // All to all sends no more than has to be; the sum is taken here.
   std::unique_ptr<Pending> reduce_parts(Tensor tensor, std::vector<std::int64_t> parts) override {
-    const auto rank = static_cast<size_t>(rank_);
-    const std::int64_t own = parts[rank];
+    if (size_ > most_direct_processes) {
+      const auto most = std::ranges::max_element(parts);
+      if (*most == tensor.numel()) return reduce(tensor, static_cast<int>(most - parts.begin()));
+      if (*most > 2 * tensor.numel() / size_) return all_reduce(tensor);
+    }
+    const std::int64_t own = parts[static_cast<size_t>(rank_)];
     const std::int64_t begin = std::accumulate(parts.begin(), parts.begin() + rank_, int64_t{0});
-    const Tensor part = tensor.narrow(0, begin, own);
-    // What a rank sends must be in one piece; so its own part goes along if it lies between others.
-    Tensor sent = tensor;
+    // What a rank sends must be in one piece: so its own part goes along if it lies between others.
     const bool first = begin == 0, last = begin + own == tensor.numel();
-    if (first) sent = tensor.narrow(0, own, tensor.numel() - own);
-    if (last && !first) sent = tensor.narrow(0, 0, begin);
-    if (first || last) parts[rank] = 0;
+    Tensor sent = tensor;
+    if (first || last) {
+      sent = first ? tensor.narrow(0, own, tensor.numel() - own) : tensor.narrow(0, 0, begin);
+      parts[static_cast<size_t>(rank_)] = 0;
+    }
+    const std::int64_t itself = parts[static_cast<size_t>(rank_)];
     std::vector<std::int64_t> arriving(parts.size(), own);
-    arriving[rank] = parts[rank];
-    Tensor received = ::torch::empty({own * (size_ - 1) + parts[rank]}, tensor.options());
+    arriving[static_cast<size_t>(rank_)] = itself;
+    Tensor received = ::torch::empty({own * (size_ - 1) + itself}, tensor.options());
     auto arrival = start([&] { return group_->alltoall_base(received, sent, arriving, parts); });
-    return std::make_unique<ReducedPart>(std::move(arrival), part, received,
-                                         parts[rank] > 0 ? rank_ : -1);
+    return std::make_unique<ReducedPart>(std::move(arrival), tensor.narrow(0, begin, own), received,
+                                         itself > 0 ? rank_ : -1);
   }
 
  private:
@@ -191,6 +197,13 @@ class C10dRanks final : public Ranks {
     } catch (const std::exception& error) {
       throw RanksError(error_message(where, explain(first_line(error))));
     }
+  }
+
+  std::unique_ptr<Pending> reduce(Tensor tensor, int root) {
+    std::vector<Tensor> tensors = {std::move(tensor)};
+    ::c10d::ReduceOptions options;
+    options.rootRank = root;
+    return start([&] { return group_->reduce(tensors, options); });
   }
 
   c10::intrusive_ptr<::c10d::ProcessGroupGloo> group_;

@@ -131,7 +131,8 @@ BatchLoss Trainer::accumulate_gradients() {
   for (const auto& buffer : model_->buffers()) buffers_before_.push_back(buffer.tensor.clone());
   BatchLoss result;
   for (size_t i = 0; i < pieces_.size(); ++i) {
-    const models::Batch batch = only_batch_.empty() ? data_->next() : only_batch_[i];
+    models::Batch batch = only_batch_.empty() ? data_->next() : only_batch_[i];
+    if (shared_pass_) shared_pass_->begin_piece(i, batch);
     const models::Outcome outcome = model_->forward(batch);
     const double loss = outcome.loss.item<double>();
     result.units += outcome.count;
@@ -146,7 +147,6 @@ BatchLoss Trainer::accumulate_gradients() {
     const double weight =
         config_.train.loss == "sum" ? static_cast<double>(outcome.count) : 1 / parts;
     result.reduced += loss * weight;
-    if (shared_pass_ && i + 1 == pieces_.size()) shared_pass_->expect_last_piece();
     (outcome.loss * weight).backward();
   }
   if (shared_pass_) shared_pass_->finish(result, buffers_before_);
@@ -298,7 +298,7 @@ void Trainer::join_team() {
   team_->agree_on(facts_to_agree_on(config_, facts_));
   facts_["ranks"] = std::to_string(team_->size());
   data_->divide(pieces_);
-  shared_pass_ = std::make_unique<SharedPass>(*team_, *model_, pieces_, batch / micro);
+  shared_pass_ = std::make_unique<SharedPass>(*team_, *model_, pieces_, batch / micro, micro);
 }
 
 void Trainer::find_start() {
