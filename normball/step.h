@@ -19,7 +19,7 @@ struct Parameter {
   // d, with Execution::external_momentum; zero before the first step. Of a layer that Peers divide
   // by rows only those of this process.
   MatrixView<T> momentum = {};
-  double lr_factor = 1;         // this layer's lr as a multiple of the method's
+  double lr_factor = 1;  // this layer's lr as a multiple of the method's
   // x_0, with Execution::external_momentum and a rule that measures the distance from it.
   ConstMatrixView<T> start = {};
 

@@ -85,8 +85,8 @@ struct NormBallParamState
   TORCH_ARG(::torch::Tensor, momentum_buffer) = {};
   TORCH_ARG(::torch::Tensor, basis) = {};  // of power iteration, all matrices in a row
   TORCH_ARG(::torch::Tensor, start) = {};  // x_0, of a stepsize that measures the distance from it
-  // The rows of the momentum that this rank has, where ranks divide it; momentum_buffer then is that
-  // of another rank. Not in archives: consolidate_state() puts the whole together before.
+  // The rows of the momentum that this rank has, where ranks divide it; momentum_buffer then is
+  // that of another rank. Not in archives: consolidate_state() puts the whole together before.
   TORCH_ARG(::torch::Tensor, momentum_rows) = {};
 
  public:

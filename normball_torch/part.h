@@ -71,7 +71,8 @@ bool is_plain(const ::torch::Tensor& tensor);
 bool is_elsewhere(const ::torch::Tensor& momentum);  // whether it is that
 // The state's momentum in that type; zeros if there is none yet.
 ::torch::Tensor momentum_of(const Member& member, ::torch::ScalarType type);
-// The rows that this rank has of a divided momentum, as a matrix; from now on the state has no more.
+// The rows that this rank has of a divided momentum, as a matrix; from now on the state has no
+// more.
 ::torch::Tensor& momentum_rows_of(Member& member, ::torch::ScalarType type);
 // The state's x_0 in that type; the weight, as a copy, if there is none yet. The joint step puts it
 // in the state before parts prepare, where the rule needs it.

@@ -134,8 +134,8 @@ void bind_type(py::module_& module, const char* name) {
       .def("load_bases", &Engine<T>::load_bases, py::arg("arrays"));
 }
 
-// The owner of each layer; `together`: those of a tensor have the same. Python's ranks do not divide
-// replicated momenta by rows.
+// The owner of each layer; `together`: those of a tensor have the same. Python's ranks do not
+// divide replicated momenta by rows.
 std::vector<int> share_routes(const std::vector<Route>& routes, int processes, bool together) {
   std::vector<size_t> tensors;
   for (size_t i = 0; together && i < routes.size(); ++i) {

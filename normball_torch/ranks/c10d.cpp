@@ -159,8 +159,8 @@ class C10dRanks final : public Ranks {
     return start([&] { return group_->allreduce(tensors); });
   }
 
-  // Gloo has no reduce_scatter in LibTorch 1.13, and its reduce to one rank goes around a ring first.
-  // All to all sends no more than has to be; the sum is taken here.
+  // Gloo has no reduce_scatter in LibTorch 1.13, and its reduce to one rank goes around a ring
+  // first. All to all sends no more than has to be; the sum is taken here.
   std::unique_ptr<Pending> reduce_parts(Tensor tensor, std::vector<std::int64_t> parts) override {
     if (size_ > most_direct_processes) {
       const auto most = std::ranges::max_element(parts);

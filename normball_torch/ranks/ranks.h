@@ -27,7 +27,7 @@ class RanksError : public std::runtime_error {
 class Pending {
  public:
   virtual ~Pending() = default;
-  virtual void wait() = 0;                    // throws RanksError
+  virtual void wait() = 0;                     // throws RanksError
   virtual bool done() const { return false; }  // wait() would return at once: it need not be known
 };
 
@@ -51,7 +51,8 @@ class Ranks {
   virtual std::unique_ptr<Pending> broadcast(::torch::Tensor tensor, int root) = 0;
   virtual std::unique_ptr<Pending> all_reduce(::torch::Tensor tensor) = 0;
   // Of one dimension: rank 0 gets the sum of the first parts[0] elements, rank 1 that of the next
-  // parts[1], and so on; the others are then of no use to it. Sends half of what a sum for all does.
+  // parts[1], and so on; the others are then of no use to it. Sends half of what a sum for all
+  // does.
   virtual std::unique_ptr<Pending> reduce_parts(::torch::Tensor tensor,
                                                 std::vector<std::int64_t> parts) = 0;
 

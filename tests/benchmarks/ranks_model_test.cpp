@@ -68,7 +68,7 @@ TEST(RanksModel, SumsAreHiddenBehindTheBackwardPass) {
   work.passes_seconds = 1000;
   const double own = link.latency + transfer;
   EXPECT_NEAR(forecast(work, link, 2).exposed_gradients, own, 1e-9);  // of the last found
-  work.passes_seconds = 0;  // five each way, at once
+  work.passes_seconds = 0;                                            // five each way, at once
   EXPECT_NEAR(forecast(work, link, 2).exposed_gradients, 5 * transfer + link.latency, 1e-9);
   for (auto& layer : work.layers) layer.norm = Rms{};  // that all need
   const double twice = 2 * link.latency + transfer;
@@ -99,7 +99,8 @@ TEST(RanksModel, BytesAreThoseOfTheTable) {
     work.lmo_seconds.resize(set.layers.size());
     for (const int ranks : {2, 3, 12, 64}) {
       const double share = (ranks - 1.0) / ranks;
-      const double more = ranks > most_direct_processes ? matrix / ranks : 0;  // a ring's sum to its owner
+      const double more =
+          ranks > most_direct_processes ? matrix / ranks : 0;  // a ring's sum to its owner
       const double table = share * (2 * matrix + more + (1 + 1.0 / 16) * other);
       EXPECT_NEAR(forecast(work, link, ranks).sent_bytes / table, 1, 1e-12) << set.name;
       // No more than 5 % beyond what DDP alone sends.

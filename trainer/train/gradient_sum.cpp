@@ -164,8 +164,8 @@ void GradientSum::copy_back(const Bucket& bucket) const {
   std::int64_t at = 0;
   for (int rank = 0; rank <= last; ++rank) {
     for (const size_t member : bucket.members) {
-      const auto to = bucket.divided ? part_of(member, rank)
-                                     : parameters_[member].tensor.grad().view(-1);
+      const auto to =
+          bucket.divided ? part_of(member, rank) : parameters_[member].tensor.grad().view(-1);
       if (rank == last) to.copy_(bucket.sent.narrow(0, at, to.numel()));
       at += to.numel();
     }

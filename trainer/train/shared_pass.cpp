@@ -76,7 +76,8 @@ void SharedPass::divide_gradients(optim::TrainingOptimizer& optimizer) {
 void SharedPass::begin_piece(size_t index, models::Batch& batch) {
   batch.shared = micro_;
   batch.first = pieces_[index].first;
-  model_.pass_over(index == 0 ? pieces_[0].part : pieces_[index].part - pieces_[index - 1].part - 1);
+  model_.pass_over(index == 0 ? pieces_[0].part
+                              : pieces_[index].part - pieces_[index - 1].part - 1);
   if (index + 1 == pieces_.size()) gradients_.expect_last_pass();
 }
 

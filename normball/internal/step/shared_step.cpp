@@ -110,7 +110,8 @@ int SharedStep<T>::process_with(const Shape& shape, Index row) const {
 template <class T>
 std::byte* SharedStep<T>::own_codes(size_t layer, Index row) {
   const SharedLayer& shared = layers_[layer];
-  return own_.data() + shared.codes + (row - shared.held.rows.begin) * sign_code_bytes(shared.shape.cols);
+  return own_.data() + shared.codes +
+         (row - shared.held.rows.begin) * sign_code_bytes(shared.shape.cols);
 }
 
 template <class T>

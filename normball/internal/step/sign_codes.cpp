@@ -37,8 +37,8 @@ void write_sign_codes(ConstMatrixView<T> d, std::byte* codes) {
     const T* const row = d.row(i);
     for (Index b = 0; b < whole; ++b) {
       const T* const x = row + in_a_byte * b;
-      codes[b] = static_cast<std::byte>(code(x[0]) | code(x[1]) << 2 | code(x[2]) << 4 |
-                                        code(x[3]) << 6);
+      codes[b] =
+          static_cast<std::byte>(code(x[0]) | code(x[1]) << 2 | code(x[2]) << 4 | code(x[3]) << 6);
     }
     if (whole * in_a_byte < d.cols) {
       unsigned last = 0;

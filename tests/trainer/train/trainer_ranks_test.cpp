@@ -321,8 +321,8 @@ TEST_F(TrainerRanks, SendNoMoreThanTheTableSays) {
   const std::string settings = "model.width=64 run.eval_every=0 run.steps=";
   const auto sent = [&](int steps) {
     const std::string name = "sent" + std::to_string(steps);
-    const auto results = start(
-        name, 2, {{"MODEL", "gpt"}, {"SETTINGS", settings + std::to_string(steps)}});
+    const auto results =
+        start(name, 2, {{"MODEL", "gpt"}, {"SETTINGS", settings + std::to_string(steps)}});
     EXPECT_EQ(results[1].code, 0) << results[1].text;
     const size_t at = results[1].text.find("sent: ");
     return at == std::string::npos ? 0 : std::stod(results[1].text.substr(at + 6));
