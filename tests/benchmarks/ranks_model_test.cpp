@@ -109,6 +109,23 @@ TEST(RanksModel, BytesAreThoseOfTheTable) {
   }
 }
 
+TEST(RanksModel, MomentaOfGptAreDividedEvenly) {
+  const auto& layers = parameter_set("gpt2-124m").layers;
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    const auto owners = share_layers(layers, ranks);
+    double all = 0;
+    std::vector<double> momenta(static_cast<size_t>(ranks));
+    for (size_t l = 0; l < layers.size(); ++l) {
+      const Shape& shape = layers[l].shape;
+      all += static_cast<double>(shape.size());
+      const auto parts = gradient_parts(shape, owners[l], ranks);  // where they are read
+      ASSERT_EQ(parts.size(), momenta.size());
+      for (size_t r = 0; r < parts.size(); ++r) momenta[r] += static_cast<double>(parts[r]);
+    }
+    EXPECT_LE(*std::ranges::max_element(momenta) * ranks, 1.1 * all) << ranks;
+  }
+}
+
 TEST(RanksModel, TheLargestMatrixIsTheLimit) {
   const auto& set = shape_sets()[0];
   RanksWork work{.layers = set.layers};
