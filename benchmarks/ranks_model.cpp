@@ -25,19 +25,50 @@ double total_bytes(std::span<const Layer> layers) {
 // What is sent around a ring of N, by each rank, of something that all have or get: (N-1)/N of it.
 double around(double bytes, int ranks) { return bytes * (ranks - 1) / ranks; }
 
+constexpr double bits_of_a_sign = 2, bits_of_a_float = 32;
+
+bool goes_to_one(int owner, int ranks) { return owner >= 0 && ranks <= most_direct_processes; }
+
 // From the end of the passes to the last sum. Gradients are found from the last layer to the first,
 // in proportion to their size.
-double exposed_sums(const RanksWork& work, const Link& link, int ranks) {
+double exposed_sums(const RanksWork& work, std::span<const int> owners, const Link& link,
+                    int ranks) {
   if (ranks == 1) return 0;
   const double backward = backward_share * work.passes_seconds, all = total_bytes(work.layers);
-  double found = 0, free = 0;
+  std::vector<double> sends(static_cast<size_t>(ranks)), receives(sends.size());
+  double found = 0, last = 0;
   for (size_t l = work.layers.size(); l-- > 0;) {
     const double bytes = bytes_of(work.layers[l]);
     found += backward * bytes / all;
-    free = std::max(free, found) + 2 * (ranks - 1) * link.latency +
-           2 * around(bytes, ranks) / link.bytes_per_second;
+    if (goes_to_one(owners[l], ranks)) {
+      const auto owner = static_cast<size_t>(owners[l]);
+      for (size_t rank = 0; rank < sends.size(); ++rank) {
+        if (rank == owner) continue;
+        const double start = std::max({found, sends[rank], receives[owner]});
+        sends[rank] = receives[owner] = start + bytes / link.bytes_per_second;
+        last = std::max(last, receives[owner] + link.latency);
+      }
+    } else {  // once around the ring, or twice where all or the one owner get all of it
+      const double rounds = owners[l] == by_rows ? 1 : 2;
+      double free = std::max(found, *std::ranges::max_element(sends));
+      free = std::max(free, *std::ranges::max_element(receives)) +
+             rounds * ((ranks - 1) * link.latency + around(bytes, ranks) / link.bytes_per_second);
+      std::ranges::fill(sends, free);
+      std::ranges::fill(receives, free);
+      last = std::max(last, free);
+    }
   }
-  return free - backward;
+  return last - backward;
+}
+
+// The signs of divided layers, gathered when all directions are there.
+double exposed_signs(const RanksWork& work, std::span<const int> owners, const Link& link,
+                     int ranks) {
+  double bytes = 0;
+  for (size_t l = 0; l < owners.size(); ++l) {
+    if (owners[l] == by_rows) bytes += bytes_of(work.layers[l]) * bits_of_a_sign / bits_of_a_float;
+  }
+  return around(bytes, ranks) / link.bytes_per_second;
 }
 
 // When all ranks have all directions, from the start of the first LMO.
@@ -79,14 +110,23 @@ double memory_bytes(const RanksWork& work, std::span<const int> owners, int rank
 }  // namespace
 
 double gradient_bytes(std::span<const Layer> layers, int ranks) {
-  return 2 * around(total_bytes(layers), ranks);
+  const auto owners = share_layers(layers, ranks);
+  double bytes = 0;
+  for (size_t l = 0; l < layers.size(); ++l) {
+    const bool twice = owners[l] == every_process;
+    // A ring's sum, of which every rank then sends its part to the owner.
+    const double extra = owners[l] >= 0 && !goes_to_one(owners[l], ranks) ? 1.0 / ranks : 0;
+    bytes += around(bytes_of(layers[l]), ranks) * ((twice ? 2 : 1) + extra);
+  }
+  return bytes;
 }
 
 double direction_bytes(std::span<const Layer> layers, int ranks) {
   const auto owners = share_layers(layers, ranks);
   double bytes = 0;
   for (size_t l = 0; l < layers.size(); ++l) {
-    if (owners[l] != every_process) bytes += bytes_of(layers[l]);
+    if (owners[l] == every_process) continue;
+    bytes += bytes_of(layers[l]) * (owners[l] == by_rows ? bits_of_a_sign / bits_of_a_float : 1);
   }
   return around(bytes, ranks);
 }
@@ -99,15 +139,16 @@ RanksForecast forecast(const RanksWork& work, const Link& link, int ranks) {
   const auto owners = share_layers(work.layers, ranks);
   std::vector<double> load(static_cast<size_t>(ranks));
   for (size_t l = 0; l < owners.size(); ++l) {
-    if (owners[l] != every_process) load[static_cast<size_t>(owners[l])] += work.lmo_seconds[l];
+    if (owners[l] >= 0) load[static_cast<size_t>(owners[l])] += work.lmo_seconds[l];
   }
   RanksForecast result;
   result.passes = work.passes_seconds;
-  result.exposed_gradients = exposed_sums(work, link, ranks);
+  result.exposed_gradients = exposed_sums(work, owners, link, ranks);
   result.longest_lmos = *std::ranges::max_element(load);
   result.mean_lmos = std::accumulate(load.begin(), load.end(), 0.0) / ranks;
   result.exposed_directions =
-      std::max(0.0, all_directions(work, owners, link, ranks) - result.longest_lmos);
+      std::max(0.0, all_directions(work, owners, link, ranks) - result.longest_lmos) +
+      exposed_signs(work, owners, link, ranks);
   result.messages = questions * (ranks - 1) * link.latency;
   if (work.copy_bytes > 0) result.memory = memory_bytes(work, owners, ranks) / work.copy_bytes;
   result.seconds = result.passes + result.exposed() + result.longest_lmos + result.memory;
@@ -135,7 +176,7 @@ double split_lmos(const RanksWork& work, const Link& link, int ranks) {
   const auto owners = share_layers(work.layers, ranks);
   double sum = 0, longest = 0;
   for (size_t l = 0; l < owners.size(); ++l) {
-    if (owners[l] == every_process) continue;
+    if (owners[l] < 0) continue;
     sum += work.lmo_seconds[l];
     const auto split = best_split(work.lmo_seconds[l], work.layers[l].shape, link, ranks);
     longest = std::max(longest, split.seconds);

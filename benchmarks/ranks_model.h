@@ -2,8 +2,9 @@
 // docs/distributed.md, played through. No thread and no byte moves.
 //
 // Each rank sends and receives one message at a time, both at once, and a message of b bytes takes
-// latency + b / rate. Gradients are summed around a ring while the backward pass runs, directions
-// go down a binary tree in the order of sending_order(), texts around a ring.
+// latency + b / rate. Gradients go to their owners while the backward pass runs, those without one
+// and those of more ranks than send to an owner directly around a ring. Directions go down a binary
+// tree in the order of sending_order(), texts and the signs of divided layers around a ring.
 #pragma once
 
 #include <span>
@@ -43,8 +44,8 @@ struct RanksForecast {
 RanksForecast forecast(const RanksWork& work, const Link& link, int ranks);
 
 // What a rank sends in a step by docs/distributed.md, on average over the ranks.
-double gradient_bytes(std::span<const Layer> layers, int ranks);   // all-reduced
-double direction_bytes(std::span<const Layer> layers, int ranks);  // broadcast by their owners
+double gradient_bytes(std::span<const Layer> layers, int ranks);
+double direction_bytes(std::span<const Layer> layers, int ranks);
 
 // An LMO of an n x m matrix whose products are divided by rows over several ranks: each forms its
 // rows of every n x n product, and all gather the result before the next one.

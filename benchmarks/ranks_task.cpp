@@ -109,6 +109,11 @@ RanksTask::RanksTask(const trainer::train::Team& team, std::string_view name, in
   peers_ = std::make_shared<TimedPeers>(team.ranks(), layers_);
   if (!team.alone()) {
     sum_ = std::make_unique<trainer::train::GradientSum>(team, parameters_);
+    std::vector<std::vector<std::int64_t>> parts;
+    for (size_t l = 0; l < layers_.size(); ++l) {
+      parts.push_back(gradient_parts(layers_[l].shape, peers_->owner(l), team.size()));
+    }
+    sum_->divide(std::move(parts));
   }
   optimizer_ = std::make_unique<Optimizer<float>>(
       unconstrained_clipped_scion(1e-4, 0.1, 100), layers_,

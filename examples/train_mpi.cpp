@@ -147,6 +147,8 @@ int main(int argc, char** argv) {
     for (auto& gradient : shared.gradients) std::ranges::fill(gradient, 0.0f);
     loss = shared.add_gradients(step, batch * rank / size, batch * (rank + 1) / size, batch);
     MPI_Allreduce(MPI_IN_PLACE, &loss, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    // To all, for the check below. Where nobody else needs them, MPI_Reduce_scatter with the counts
+    // of normball::gradient_parts() sends half as much.
     for (auto& gradient : shared.gradients) {
       MPI_Allreduce(MPI_IN_PLACE, gradient.data(), static_cast<int>(gradient.size()), MPI_FLOAT,
                     MPI_SUM, MPI_COMM_WORLD);

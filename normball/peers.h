@@ -1,6 +1,7 @@
 // Processes that take every step together. Each has all weights and the same averaged gradients;
 // the dear directions (spectral norms, a user's own) are found by one process each, its owner,
-// which alone keeps their momentum, and are sent to the others. Every process then has all
+// which alone keeps their momentum, and are sent to the others. Of a large layer with the sign norm
+// each process has some rows, and sends the signs of their average. Every process then has all
 // directions and the same s and η, and moves all weights itself: to the bit what one process alone
 // would do.
 //
@@ -21,9 +22,30 @@ namespace normball {
 // gradient and finds it for itself, so nothing is sent.
 inline constexpr int every_process = -1;
 
-// An owner for each layer: every_process where the direction is cheap; the others longest first,
-// always to the process with the least to do, by the same estimate that orders a step's work.
-// Layers with the same entry in `tensors` (one for each layer; empty: all differ) stay together.
+// The owner of a layer with the sign norm whose rows are divided over all processes: each finds and
+// keeps the average of its own, those of rows_of().
+inline constexpr int by_rows = -2;
+
+struct Rows {
+  Index begin = 0, end = 0;
+  Index count() const { return end - begin; }
+};
+
+// Perhaps none. They are cut where the sums of a layer are cut anyway, so that s stays the same to
+// the bit.
+Rows rows_of(const Shape& shape, int process, int processes);
+
+// How many elements of a layer's gradient each process reads: process 0 the first so many, the next
+// those that follow. Empty where every process reads all of them.
+std::vector<Index> gradient_parts(const Shape& shape, int owner, int processes);
+// Up to so many processes send a gradient to its owner directly, which sends nothing that need not
+// be sent. More would keep the owner receiving: a sum around a ring, and 1/processes more.
+inline constexpr int most_direct_processes = 12;
+
+// An owner for each layer: by_rows for large ones with the sign norm, every_process for others
+// whose direction is cheap; the rest longest first, always to the process with the least to do, by
+// the same estimate that orders a step's work. Layers with the same entry in `tensors` (one for
+// each layer; empty: all differ) stay together.
 // The layers with the norms that the method gives them, if it does: Optimizer::layers().
 std::vector<int> share_layers(std::span<const Layer> layers, int processes,
                               std::span<const size_t> tensors = {});
@@ -41,7 +63,8 @@ class Peers {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual int owner(size_t layer) const = 0;  // as share_layers() has it; always the same
+  // As share_layers() has it, or every_process instead of by_rows; always the same.
+  virtual int owner(size_t layer) const = 0;
 
   // all <- the bytes of every process, in the order of ranks. Also says to all that this process
   // has come so far.

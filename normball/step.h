@@ -16,8 +16,10 @@ struct Parameter {
   MatrixView<T> weight;
   MatrixView<T> gradient;
   bool has_gradient = true;
-  MatrixView<T> momentum = {};  // d, with Execution::external_momentum; zero before the first step
-  double lr_factor = 1;         // this layer's lr as a multiple of the method's
+  // d, with Execution::external_momentum; zero before the first step. Of a layer that Peers divide
+  // by rows only those of this process.
+  MatrixView<T> momentum = {};
+  double lr_factor = 1;  // this layer's lr as a multiple of the method's
   // x_0, with Execution::external_momentum and a rule that measures the distance from it.
   ConstMatrixView<T> start = {};
 

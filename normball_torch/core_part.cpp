@@ -28,7 +28,7 @@ class CorePart final : public Part {
   const StepReport& prepare() override {
     parameters_.clear();
     gradients_.clear();
-    for (const auto& member : members_) {
+    for (auto& member : members_) {
       T* const weight = member.tensor.template data_ptr<T>();
       const Tensor gradient = gradient_of(member, scalar_type<T>);
       RoutedTensor<T> routed{.weight = weight, .has_gradient = gradient.defined()};
@@ -38,7 +38,9 @@ class CorePart final : public Part {
       if (gradient.defined()) {
         Tensor& own = member.state->momentum_buffer();
         routed.gradient = gradient.template data_ptr<T>();
-        if (!member.elsewhere) {
+        if (member.owner == by_rows) {
+          momentum_rows_of(member, scalar_type<T>);
+        } else if (!member.elsewhere) {
           own = momentum_of(member, scalar_type<T>);
           routed.momentum = own.template data_ptr<T>();
         } else if (!is_elsewhere(own)) {
@@ -48,6 +50,10 @@ class CorePart final : public Part {
         gradients_.push_back(gradient);  // a copy must live until apply()
       }
       append_parameters(*member.route, routed, parameters_);
+      if (member.owner == by_rows && gradient.defined()) {
+        Tensor& rows = member.state->momentum_rows();
+        parameters_.back().momentum = {rows.template data_ptr<T>(), rows.size(0), rows.size(1)};
+      }
     }
     report_ = &optimizer_.prepare(parameters_);
     return *report_;
@@ -116,8 +122,12 @@ class CorePart final : public Part {
     }
     auto owners = share_layers(layers, ranks->size(), tensors);
     for (size_t l = 0; l < owners.size(); ++l) {
-      members_[tensors[l]].owner = owners[l];
-      members_[tensors[l]].elsewhere = owners[l] != every_process && owners[l] != ranks->rank();
+      Member& member = members_[tensors[l]];
+      member.owner = owners[l];
+      member.elsewhere = owners[l] >= 0 && owners[l] != ranks->rank();
+      if (owners[l] == by_rows) {
+        member.rows = rows_of(layers[l].shape, ranks->rank(), ranks->size());
+      }
     }
     return std::make_shared<ranks::SharedDirections<T>>(ranks, layers, std::move(owners));
   }

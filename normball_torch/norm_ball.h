@@ -77,6 +77,10 @@ class NormBall : public ::torch::optim::Optimizer {
   // state.
   void set_steps_taken(int64_t steps, std::span<const double> rule_memory = {});
 
+  // With ranks: how many elements of the parameter's gradient each rank needs, rank 0 the first so
+  // many, the next those that follow. Empty where all ranks need all of it, and without ranks. For
+  // Ranks::reduce_parts(), with the option gradients_in_parts. Other parameters may change it.
+  std::vector<int64_t> gradient_parts(const ::torch::Tensor& parameter);
   // With ranks, called by all together: brings every momentum from its owner to all ranks, until
   // the next step. Needed before save(), layer_state() and changes of the parameters.
   void consolidate_state();

@@ -55,6 +55,7 @@ void for_each_field(F&& f, Options&... o) {
   f(Field<Of::Whole>{"skip_nonfinite"}, o.skip_nonfinite()...);
   f(Field<Of::Whole>{"force_aten"}, o.force_aten()...);
   f(Field<Of::Whole>{"ranks"}, o.ranks()...);
+  f(Field<Of::Whole>{"gradients_in_parts"}, o.gradients_in_parts()...);
 }
 
 template <class T>

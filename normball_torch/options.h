@@ -62,6 +62,9 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   // by DDP), share the LMOs: see normball_torch/ranks/. All call step() and
   // consolidate_state() together.
   TORCH_ARG(std::shared_ptr<::normball::ranks::Ranks>, ranks) = {};
+  // With ranks: gradients are summed where NormBall::gradient_parts() says it, and elsewhere hold
+  // anything. Halves what is sent of them.
+  TORCH_ARG(std::optional<bool>, gradients_in_parts) = {};
 
  public:
   void serialize(::torch::serialize::InputArchive& archive) override;
@@ -85,6 +88,9 @@ struct NormBallParamState
   TORCH_ARG(::torch::Tensor, momentum_buffer) = {};
   TORCH_ARG(::torch::Tensor, basis) = {};  // of power iteration, all matrices in a row
   TORCH_ARG(::torch::Tensor, start) = {};  // x_0, of a stepsize that measures the distance from it
+  // The rows of the momentum that this rank has, where ranks divide it; momentum_buffer then is
+  // that of another rank. Not in archives: consolidate_state() puts the whole together before.
+  TORCH_ARG(::torch::Tensor, momentum_rows) = {};
 
  public:
   void serialize(::torch::serialize::InputArchive& archive) override;

@@ -132,7 +132,8 @@ void require_fitting(const Member& member) {
   const Tensor& momentum = member.state->momentum_buffer();
   if (!momentum.defined()) return;
   if (!is_elsewhere(momentum)) return require_fitting_state(member, "momentum", momentum);
-  if (member.elsewhere) return;
+  const bool divided = member.owner == by_rows && member.state->momentum_rows().defined();
+  if (member.elsewhere || divided) return;
   normball::throw_invalid(here, "the momentum of '", name, "' is with another rank: before ",
                           "parameters join or leave, call consolidate_state() in all ranks");
 }
@@ -162,6 +163,22 @@ Tensor momentum_of(const Member& member, ::torch::ScalarType type) {
   const Tensor momentum = converted(member.state->momentum_buffer(), member, type);
   if (momentum.defined()) return momentum;
   return ::torch::zeros(member.tensor.sizes(), member.tensor.options().dtype(type));
+}
+
+Tensor& momentum_rows_of(Member& member, ::torch::ScalarType type) {
+  Tensor& whole = member.state->momentum_buffer();
+  Tensor& rows = member.state->momentum_rows();
+  if (is_elsewhere(whole)) return rows;
+  const Shape& shape = member.route->blocks.front().shape;
+  const auto options = member.tensor.options().dtype(type).requires_grad(false);
+  if (whole.defined()) {
+    const Tensor matrix = momentum_of(member, type).view({shape.rows, shape.cols});
+    rows = matrix.narrow(0, member.rows.begin, member.rows.count()).clone();
+  } else {
+    rows = ::torch::zeros({member.rows.count(), shape.cols}, options);
+  }
+  whole = momentum_elsewhere();
+  return rows;
 }
 
 Tensor start_of(const Member& member, ::torch::ScalarType type) {

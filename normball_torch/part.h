@@ -26,6 +26,7 @@ struct Member {
   double lr_factor = 1;       // set before every step
   int owner = every_process;  // the rank that finds its direction and has its momentum
   bool elsewhere = false;     // it is another than this
+  Rows rows = {};             // those of this rank, where owner is by_rows
 };
 
 class Part {
@@ -75,6 +76,9 @@ bool is_plain(const ::torch::Tensor& tensor);
 bool is_elsewhere(const ::torch::Tensor& momentum);  // whether it is that
 // The state's momentum in that type; zeros if there is none yet.
 ::torch::Tensor momentum_of(const Member& member, ::torch::ScalarType type);
+// The rows that this rank has of a divided momentum, as a matrix; from now on the state has no
+// more.
+::torch::Tensor& momentum_rows_of(Member& member, ::torch::ScalarType type);
 // The state's x_0 in that type; the weight, as a copy, if there is none yet. The joint step puts it
 // in the state before parts prepare, where the rule needs it.
 ::torch::Tensor start_of(const Member& member, ::torch::ScalarType type);

@@ -119,12 +119,14 @@ void NormBall::require_all_ready(bool ready, const std::exception_ptr& failure) 
 
 // Once for a plan: a program that forgets to average would train as many models as it has ranks.
 void NormBall::compare_ranks(ranks::Ranks& ranks, Plan& plan) {
+  const bool in_parts = whole().gradients_in_parts().value_or(false);
   std::vector<std::uint64_t> digests;
   std::vector<std::string> what;
   plan.for_each_member([&](const Member& member) {
     const Tensor& gradient = member.tensor.grad();
+    const bool partial = in_parts && member.owner != every_process;
     digests.push_back(digest_of(member.tensor));
-    digests.push_back(gradient.defined() ? digest_of(gradient) : 0);
+    digests.push_back(gradient.defined() && !partial ? digest_of(gradient) : 0);
     what.push_back("the weight of '" + member.route->name + "'");
     what.push_back("the gradient of '" + member.route->name + "'");
   });
@@ -150,6 +152,44 @@ void NormBall::require_whole_state(std::string_view where) const {
   }
 }
 
+std::vector<int64_t> NormBall::gradient_parts(const Tensor& parameter) {
+  Plan& plan = this->plan();
+  const auto& ranks = whole().ranks();
+  std::vector<int64_t> parts;
+  plan.for_each_member([&](const Member& member) {
+    if (!ranks || !member.tensor.is_same(parameter) || member.owner == every_process) return;
+    if (member.owner == by_rows) {
+      const Shape& shape = member.route->blocks.front().shape;
+      parts = normball::gradient_parts(shape, by_rows, ranks->size());
+    } else {  // of all its matrices
+      parts.assign(static_cast<size_t>(ranks->size()), 0);
+      parts[static_cast<size_t>(member.owner)] = parameter.numel();
+    }
+  });
+  return parts;
+}
+
+namespace {
+
+// The rows of all ranks.
+void put_together(Member& member, ranks::Ranks& ranks, ::torch::ScalarType type) {
+  const Tensor own = momentum_rows_of(member, type);
+  const Shape& shape = member.route->blocks.front().shape;
+  const Tensor whole = ::torch::zeros(member.tensor.sizes(), own.options());
+  const Tensor matrix = whole.view({shape.rows, shape.cols});
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const Rows rows = rows_of(shape, rank, ranks.size());
+    if (rows.count() == 0) continue;
+    const Tensor part = matrix.narrow(0, rows.begin, rows.count());
+    if (rank == ranks.rank()) part.copy_(own);
+    ranks.broadcast(part, rank)->wait();
+  }
+  member.state->momentum_buffer() = whole;
+  member.state->momentum_rows().reset();
+}
+
+}  // namespace
+
 void NormBall::consolidate_state() {
   Plan& plan = this->plan();
   const auto& ranks = whole().ranks();
@@ -158,6 +198,7 @@ void NormBall::consolidate_state() {
   plan.for_each_member([&](Member& member) {
     if (member.owner == every_process) return;
     const auto type = compute_type(member.tensor.scalar_type());
+    if (member.owner == by_rows) return put_together(member, *ranks, type);
     const auto bring = [&](Tensor& buffer, at::IntArrayRef sizes) {
       if (member.elsewhere) {
         buffer = ::torch::zeros(sizes, member.tensor.options().dtype(type).requires_grad(false));

@@ -3,6 +3,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <tuple>
 
 #include "normball/routed.h"
@@ -150,13 +151,16 @@ void bind_type(py::module_& module, const char* name) {
       .def("load_bases", &Engine<T>::load_bases, py::arg("arrays"));
 }
 
-// The owner of each layer; `together`: those of a tensor have the same.
+// The owner of each layer; `together`: those of a tensor have the same. Python's ranks do not
+// divide replicated momenta by rows.
 std::vector<int> share_routes(const std::vector<Route>& routes, int processes, bool together) {
   std::vector<size_t> tensors;
   for (size_t i = 0; together && i < routes.size(); ++i) {
     tensors.insert(tensors.end(), routes[i].blocks.size(), i);
   }
-  return share_layers(layers_of(routes), processes, tensors);
+  auto owners = share_layers(layers_of(routes), processes, tensors);
+  std::ranges::replace(owners, by_rows, every_process);
+  return owners;
 }
 
 }  // namespace

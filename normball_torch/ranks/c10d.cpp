@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <numeric>
 #include <sstream>
 
 #ifndef USE_C10D_GLOO
@@ -18,6 +19,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "normball/base/error.h"
+#include "normball/peers.h"
 #include "normball_torch/ranks/failures.h"
 #include "normball_torch/ranks/ranks.h"
 
@@ -87,10 +89,35 @@ class C10dPending final : public Pending {
       throw RanksError(error_message(where, explain_(first_line(error))));
     }
   }
+  bool done() const override { return work_->isCompleted() && work_->isSuccess(); }
 
  private:
   c10::intrusive_ptr<::c10d::Work> work_;
   Explain explain_;
+};
+
+// What the ranks have of this one's part, on its way to be added in their order.
+class ReducedPart final : public Pending {
+ public:
+  ReducedPart(std::unique_ptr<Pending> arrival, Tensor part, Tensor received, int own)
+      : arrival_(std::move(arrival)),
+        part_(std::move(part)),
+        received_(std::move(received)),
+        own_(own) {}
+  void wait() override {
+    arrival_->wait();
+    const std::int64_t count = part_.numel(), arrived = count == 0 ? 0 : received_.numel() / count;
+    for (std::int64_t i = 0; i < arrived; ++i) {
+      if (i != own_) part_.add_(received_.narrow(0, i * count, count));
+    }
+    received_.reset();
+  }
+  bool done() const override { return arrival_->done(); }
+
+ private:
+  std::unique_ptr<Pending> arrival_;
+  Tensor part_, received_;
+  int own_;  // which of those received is this rank's own; -1: none
 };
 
 class C10dRanks final : public Ranks {
@@ -132,6 +159,32 @@ class C10dRanks final : public Ranks {
     return start([&] { return group_->allreduce(tensors); });
   }
 
+  // Gloo has no reduce_scatter in LibTorch 1.13, and its reduce to one rank goes around a ring
+  // first. All to all sends no more than has to be; the sum is taken here.
+  std::unique_ptr<Pending> reduce_parts(Tensor tensor, std::vector<std::int64_t> parts) override {
+    if (size_ > most_direct_processes) {
+      const auto most = std::ranges::max_element(parts);
+      if (*most == tensor.numel()) return reduce(tensor, static_cast<int>(most - parts.begin()));
+      if (*most > 2 * tensor.numel() / size_) return all_reduce(tensor);
+    }
+    const std::int64_t own = parts[static_cast<size_t>(rank_)];
+    const std::int64_t begin = std::accumulate(parts.begin(), parts.begin() + rank_, int64_t{0});
+    // What a rank sends must be in one piece: so its own part goes along if it lies between others.
+    const bool first = begin == 0, last = begin + own == tensor.numel();
+    Tensor sent = tensor;
+    if (first || last) {
+      sent = first ? tensor.narrow(0, own, tensor.numel() - own) : tensor.narrow(0, 0, begin);
+      parts[static_cast<size_t>(rank_)] = 0;
+    }
+    const std::int64_t itself = parts[static_cast<size_t>(rank_)];
+    std::vector<std::int64_t> arriving(parts.size(), own);
+    arriving[static_cast<size_t>(rank_)] = itself;
+    Tensor received = ::torch::empty({own * (size_ - 1) + itself}, tensor.options());
+    auto arrival = start([&] { return group_->alltoall_base(received, sent, arriving, parts); });
+    return std::make_unique<ReducedPart>(std::move(arrival), tensor.narrow(0, begin, own), received,
+                                         itself > 0 ? rank_ : -1);
+  }
+
  private:
   template <class Call>
   std::unique_ptr<Pending> start(const Call& call) {
@@ -144,6 +197,13 @@ class C10dRanks final : public Ranks {
     } catch (const std::exception& error) {
       throw RanksError(error_message(where, explain(first_line(error))));
     }
+  }
+
+  std::unique_ptr<Pending> reduce(Tensor tensor, int root) {
+    std::vector<Tensor> tensors = {std::move(tensor)};
+    ::c10d::ReduceOptions options;
+    options.rootRank = root;
+    return start([&] { return group_->reduce(tensors, options); });
   }
 
   c10::intrusive_ptr<::c10d::ProcessGroupGloo> group_;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -26,7 +27,8 @@ class RanksError : public std::runtime_error {
 class Pending {
  public:
   virtual ~Pending() = default;
-  virtual void wait() = 0;  // throws RanksError
+  virtual void wait() = 0;                     // throws RanksError
+  virtual bool done() const { return false; }  // wait() would return at once: it need not be known
 };
 
 // Waits for all, so that none writes to its memory later, then throws the first error.
@@ -48,6 +50,11 @@ class Ranks {
   // Contiguous CPU tensors, in place. The sum and its order are the same in all ranks.
   virtual std::unique_ptr<Pending> broadcast(::torch::Tensor tensor, int root) = 0;
   virtual std::unique_ptr<Pending> all_reduce(::torch::Tensor tensor) = 0;
+  // Of one dimension: rank 0 gets the sum of the first parts[0] elements, rank 1 that of the next
+  // parts[1], and so on; the others are then of no use to it. Sends half of what a sum for all
+  // does.
+  virtual std::unique_ptr<Pending> reduce_parts(::torch::Tensor tensor,
+                                                std::vector<std::int64_t> parts) = 0;
 
   // What this rank is at, for the messages of all if another does not answer: "step 7: directions".
   void set_activity(std::string activity) { activity_ = std::move(activity); }

@@ -48,7 +48,7 @@ class ThreadPeers final : public Peers<T> {
     board_->arrived.arrive_and_wait();
     const auto& own = board_->views[static_cast<size_t>(rank_)];
     for (size_t l = 0; l < own.size(); ++l) {
-      if (owners_[l] == every_process || owners_[l] == rank_ || own[l].empty()) continue;
+      if (owners_[l] < 0 || owners_[l] == rank_ || own[l].empty()) continue;
       const auto from = board_->views[static_cast<size_t>(owners_[l])][l];
       for (Index i = 0; i < from.rows; ++i) std::copy_n(from.row(i), from.cols, own[l].row(i));
     }
@@ -71,13 +71,19 @@ struct Process {
   Optimizer<T> optimizer;
 };
 
+// With the norms that the method gives them.
 template <class T>
-std::vector<Process<T>> processes(int count, const Model<T>& model, const Method& method,
-                                  const Execution& execution) {
-  auto board = std::make_shared<Board<T>>(count);
+std::vector<Layer> layers_of(const Model<T>& model, const Method& method) {
   auto layers = model.layers;
   for (auto& layer : layers) layer.norm = method.norm.value_or(layer.norm);
-  const auto owners = share_layers(layers, count);
+  return layers;
+}
+
+template <class T>
+std::vector<Process<T>> processes(int count, const Model<T>& model, const Method& method,
+                                  const Execution& execution, std::vector<int> owners = {}) {
+  auto board = std::make_shared<Board<T>>(count);
+  if (owners.empty()) owners = share_layers(layers_of(model, method), count);
   std::vector<Process<T>> result;
   for (int rank = 0; rank < count; ++rank) {
     auto peers = std::make_shared<ThreadPeers<T>>(board, rank, owners);
@@ -110,17 +116,46 @@ std::vector<Layer> several_matrices() {
   return layers;
 }
 
+// And one whose rows are divided, a part for each: uneven over two processes, fewer than four.
+std::vector<Layer> with_a_divided_layer() {
+  auto layers = several_matrices();
+  layers.push_back(
+      {.name = "divided", .shape = {.rows = 3, .cols = 70001}, .norm = Sign{}, .radius = 3});
+  return layers;
+}
+
+// What a process needs of the gradients; the rest is NaN, which nobody may look at.
+template <class T>
+void keep_own_parts(Process<T>& process, const std::vector<int>& owners, int rank, int count) {
+  for (size_t l = 0; l < owners.size(); ++l) {
+    const auto& shape = process.model.layers[l].shape;
+    const auto parts = gradient_parts(shape, owners[l], count);
+    auto& gradient = process.model.gradients[l].data;
+    auto next = gradient.begin();
+    for (size_t r = 0; r < parts.size(); ++r) {
+      const auto end = next + parts[r];
+      if (static_cast<int>(r) != rank) std::fill(next, end, std::numeric_limits<T>::quiet_NaN());
+      next = end;
+    }
+  }
+}
+
 // To the bit the weights, s and η of one process, and the same report in all.
 template <class T>
-void expect_as_one_process(int count, const Method& method, const Execution& execution) {
-  Model<T> alone(several_matrices(), 5);
+void expect_as_one_process(int count, const Method& method, const Execution& execution,
+                           const std::vector<Layer>& layers = several_matrices()) {
+  Model<T> alone(layers, 5);
   Random random(3);
   if (method.constrained) alone.move_into_ball(random);
   auto all = processes(count, alone, method, execution);
   Optimizer<T> one(method, alone.layers, execution);
   for (int k = 0; k < 3; ++k) {
     alone.new_gradients(random, 0.1);
-    for (auto& process : all) process.model.gradients = alone.gradients;
+    const auto owners = share_layers(layers_of(alone, method), count);
+    for (int rank = 0; rank < count; ++rank) {
+      all[static_cast<size_t>(rank)].model.gradients = alone.gradients;
+      keep_own_parts(all[static_cast<size_t>(rank)], owners, rank, count);
+    }
     const StepReport expected = one.step(alone.parameters(), 2 - 0.1 * k);
     std::vector<StepReport> reports(all.size());
     on_each<T>(all, [&](Process<T>& process, int rank) {
@@ -194,7 +229,7 @@ TEST(Peers, StepAsOneProcessInEveryExecutionAndCombination) {
 }
 
 TEST(Peers, OnlyTheOwnerKeepsAndFindsADirection) {
-  const Model<float> model(several_matrices());
+  const Model<float> model(with_a_divided_layer());
   auto all = processes(3, model, unconstrained_scion(0.1, 0.5), {});
   on_each<float>(all,
                  [](auto& process, int) { process.optimizer.step(process.model.parameters()); });
@@ -204,13 +239,14 @@ TEST(Peers, OnlyTheOwnerKeepsAndFindsADirection) {
     size_t found = 0, kept = 0;
     for (const int owner : owners) {
       found += owner == rank ? 1 : 0;
-      kept += owner == rank || owner == every_process ? 1 : 0;
+      kept += owner == rank || owner == every_process || owner == by_rows ? 1 : 0;
     }
     EXPECT_GT(found, 0u);
     EXPECT_EQ(static_cast<size_t>(std::ranges::count(process.peers->found_, 1)), found);
     size_t momenta = 0;
     for (const auto& buffer : process.optimizer.state()) {
       momenta += buffer.name.starts_with("momentum.") ? 1 : 0;
+      EXPECT_TRUE(buffer.name != "momentum.divided" || buffer.view.rows == 1);
     }
     EXPECT_EQ(momenta, kept);
   }
@@ -219,7 +255,7 @@ TEST(Peers, OnlyTheOwnerKeepsAndFindsADirection) {
 // A gradient that is bad in one process: nobody moves, and the next step is as if it had not been.
 void expect_refused(size_t bad_layer, int bad_rank, const Execution& execution) {
   const Method method = unconstrained_clipped_scion(0.01, 0.5, 2);
-  Model<double> alone(several_matrices(), 5);
+  Model<double> alone(with_a_divided_layer(), 5);
   auto all = processes(3, alone, method, execution);
   Optimizer<double> one(method, alone.layers, execution);
   Random random(3);
@@ -249,11 +285,13 @@ void expect_refused(size_t bad_layer, int bad_rank, const Execution& execution) 
 }
 
 TEST(Peers, ABadGradientInOneProcessStopsAllWithoutATrace) {
-  const auto owners = share_layers(several_matrices(), 3);
+  const auto owners = share_layers(with_a_divided_layer(), 3);
   for (const bool overwrite : {false, true}) {
     expect_refused(0, owners[0], {.overwrite_gradients = overwrite});
     expect_refused(2, 1, {.overwrite_gradients = overwrite});  // which all find
     expect_refused(2, 2, {.overwrite_gradients = overwrite, .nonfinite = NonFinite::Skip});
+    // Its row 0, which process 0 of 3 has.
+    expect_refused(owners.size() - 1, 0, {.overwrite_gradients = overwrite});
   }
 }
 
@@ -344,6 +382,115 @@ TEST(Peers, ProcessesThatDoNotTakeTheSameStepAreTold) {
   });
 }
 
+TEST(Peers, DividedRowsStepAsInOneProcess) {
+  const auto layers = with_a_divided_layer();
+  const Method clipped = unconstrained_clipped_scion(0.01, 0.5, 2);
+  for (const int count : {1, 2, 3, 4}) {
+    expect_as_one_process<float>(count, clipped, {.overwrite_gradients = true}, layers);
+  }
+  expect_as_one_process<double>(2, clipped, {.threads = 2, .undoable = true}, layers);
+  const Method by_norm = clipped_scion(0.01, 0.5, 2, ShortStepForm::ByNorm);
+  expect_as_one_process<float>(2, by_norm, {}, layers);
+  expect_as_one_process<double>(5, by_norm, {.overwrite_gradients = true}, layers);
+  expect_as_one_process<float>(3, clipped_sign(0.01, 2, 0.5), {}, layers);
+}
+
+// prepare(), the direction, apply().
+TEST(Peers, TheDirectionOfDividedRowsIsThatOfOneProcess) {
+  const auto layers = with_a_divided_layer();
+  const Method method = clipped_scion(0.01, 0.5, 2);
+  const Execution execution{.undoable = true};
+  Model<float> alone(layers, 5);
+  auto all = processes(3, alone, method, execution);
+  Optimizer<float> one(method, layers, execution);
+  const auto direction_of = [&](Optimizer<float>& optimizer, Model<float>& model) {
+    optimizer.prepare(model.parameters());
+    Model<float> v(layers);
+    std::vector<MatrixView<float>> views;
+    for (auto& matrix : v.gradients) views.push_back(matrix.view());
+    optimizer.direction(views);
+    optimizer.apply(0.1);
+    return v.gradients;
+  };
+  for (int k = 0; k < 2; ++k) {
+    const auto expected = direction_of(one, alone);
+    on_each<float>(all, [&](auto& process, int) {
+      EXPECT_EQ(direction_of(process.optimizer, process.model), expected);
+      EXPECT_EQ(process.model.weights, alone.weights);
+    });
+  }
+}
+
+// A momentum of the caller's has this process's rows alone; the state of one process is put
+// together from those of all.
+TEST(Peers, RowsOfTheCallersMomentum) {
+  const Method method = unconstrained_clipped_scion(0.01, 0.5, 2);
+  Model<float> alone({{.name = "divided", .shape = {.rows = 7, .cols = 70001}, .norm = Sign{}}}, 5);
+  auto all = processes(3, alone, method, {.external_momentum = true});
+  Optimizer<float> one(method, alone.layers);
+  std::vector<std::vector<float>> momenta;
+  for (int rank = 0; rank < 3; ++rank) {
+    momenta.emplace_back(
+        static_cast<size_t>(rows_of(alone.layers[0].shape, rank, 3).count() * 70001));
+  }
+  const auto parameters = [&](Process<float>& process, int rank, Index more_rows) {
+    auto result = process.model.parameters();
+    const Index rows = rows_of(alone.layers[0].shape, rank, 3).count() + more_rows;
+    result[0].momentum = {momenta[static_cast<size_t>(rank)].data(), rows, 70001};
+    return result;
+  };
+  Random random(3);
+  for (int k = 0; k < 3; ++k) {
+    alone.new_gradients(random);
+    for (auto& process : all) process.model.gradients = alone.gradients;
+    one.step(alone.parameters());
+    on_each<float>(all, [&](auto& process, int rank) {
+      process.optimizer.step(parameters(process, rank, 0));
+    });
+    for (auto& process : all) EXPECT_EQ(process.model.weights, alone.weights) << k;
+  }
+  std::vector<float> together;
+  for (const auto& rows : momenta) together.insert(together.end(), rows.begin(), rows.end());
+  const auto whole = one.state()[0].view;
+  EXPECT_TRUE(std::equal(together.begin(), together.end(), whole.data, whole.data + whole.size()));
+  on_each<float>(all, [&](auto& process, int rank) {
+    expect_error<std::exception>(
+        [&] { process.optimizer.step(parameters(process, rank, rank == 1 ? 1 : 0)); },
+        {"momentum of 'divided'", "its rows here"});
+  });
+}
+
+TEST(ShareLayers, DividesLargeLayersWithSignNorm) {
+  const std::vector<Layer> layers = {{.shape = {300, 768}, .norm = Sign{}},
+                                     {.shape = {100, 768}, .norm = Sign{}},  // a part alone
+                                     {.shape = {300, 768}, .norm = RowNorm{}},
+                                     {.shape = {300, 768}, .norm = Sign{}},
+                                     {.shape = {300, 768}, .norm = Sign{}}};
+  const std::vector<size_t> tensors = {0, 1, 2, 3, 3};  // the last two are fused
+  EXPECT_EQ(share_layers(layers, 2, tensors),
+            (std::vector{by_rows, every_process, every_process, every_process, every_process}));
+}
+
+TEST(RowsOf, CutsWhereSumsAreCut) {
+  const Shape embedding{.rows = 50304, .cols = 768}, few{.rows = 2, .cols = 200'000};
+  for (const int count : {1, 2, 3, 4, 7}) {
+    Index next = 0;
+    for (int process = 0; process < count; ++process) {
+      const Rows rows = rows_of(embedding, process, count);
+      EXPECT_EQ(rows.begin, next);
+      EXPECT_TRUE(rows.begin % 170 == 0) << rows.begin;  // 131072 elements or less
+      EXPECT_NEAR(static_cast<double>(rows.count()) * count / 50304, 1, 0.03) << count;
+      next = rows.end;
+    }
+    EXPECT_EQ(next, 50304);
+  }
+  EXPECT_EQ(rows_of(few, 1, 4).count() + rows_of(few, 3, 4).count(), 2);
+  EXPECT_EQ(gradient_parts(few, by_rows, 4), (std::vector<Index>{0, 200'000, 0, 200'000}));
+  EXPECT_EQ(gradient_parts(few, 1, 3), (std::vector<Index>{0, 400'000, 0}));
+  EXPECT_TRUE(gradient_parts(few, every_process, 3).empty());
+  expect_invalid([&] { rows_of(few, 2, 2); }, {"rows_of", "process 2 of 2"});
+}
+
 TEST(ShareLayers, BalancesWhatIsDearAndLeavesTheRestToAll) {
   std::vector<Layer> layers = {{.name = "sign", .shape = {5000, 5000}, .norm = Sign{}},
                                {.name = "bias", .shape = {100, 1}, .norm = Rms{}}};
@@ -354,7 +501,7 @@ TEST(ShareLayers, BalancesWhatIsDearAndLeavesTheRestToAll) {
   }
   for (const int count : {1, 2, 3, 4, 7}) {
     const auto owners = share_layers(layers, count);
-    EXPECT_EQ(owners[0], every_process);
+    EXPECT_EQ(owners[0], by_rows);
     EXPECT_EQ(owners[1], every_process);
     std::vector<double> load(static_cast<size_t>(count));
     for (size_t l = 2; l < layers.size(); ++l) {
@@ -397,6 +544,8 @@ TEST(PeersErrors, NameWhatDoesNotFit) {
   expect_invalid([&] { make(share_layers(layers, 2), {.light = true}); }, {"light", "peers"});
   expect_invalid([&] { make(std::vector<int>(layers.size(), 7), {}); }, {"owner 7"});
   expect_invalid([&] { make(std::vector<int>(layers.size(), 1), {}); }, {"not stored"});
+  expect_invalid([&] { make(std::vector<int>(layers.size(), by_rows), {}); },
+                 {"only layers with the sign norm"});
 }
 
 }  // namespace

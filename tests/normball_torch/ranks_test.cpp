@@ -6,6 +6,9 @@
 
 #include <csignal>
 #include <iostream>
+#include <numeric>
+#include <sstream>
+#include <thread>
 
 #include "normball/base/error.h"
 #include "normball_torch/clipped_scion.h"
@@ -50,7 +53,8 @@ std::shared_ptr<Ranks> meet(const Facts& facts = {{"test", "the same"}}) {
 
 int rank_of(const std::shared_ptr<Ranks>& ranks) { return ranks ? ranks->rank() : 0; }
 
-// Matrices of several sizes, one cut into three, one of each cheap norm, in float and double.
+// Matrices of several sizes, one cut into three, one of each cheap norm, in float and double. The
+// table is divided by rows: at 2048 over two ranks, one of three has none.
 struct Network : torch::nn::Module {
   explicit Network(torch::ScalarType type) {
     torch::manual_seed(7);
@@ -63,6 +67,7 @@ struct Network : torch::nn::Module {
     add("square", {24, 24});
     add("wide", {16, 24});
     add("mixed", {16, 16});
+    add("table", {3000, 64});
     add("head", {5, 16});
     add("bias", {5});
   }
@@ -73,7 +78,8 @@ struct Network : torch::nn::Module {
     x = torch::tanh(x.matmul(p[2].t()));
     x = torch::tanh(x.matmul(p[3].t()));
     x = x + 0.1 * x.matmul(p[4].t());
-    return x.matmul(p[5].t()) + p[6];
+    x = x + 0.01 * x.matmul(p[5].narrow(0, 2045, 5).narrow(1, 0, 16).t()).matmul(p[6]);
+    return x.matmul(p[6].t()) + p[7];
   }
   std::vector<Tensor> parameters_in_order;
 };
@@ -84,8 +90,10 @@ ClippedScionOptions options(const std::shared_ptr<Ranks>& ranks) {
   result.radii(normball::RoleRadii{.hidden = 2, .output = 4});
   result.rules(std::vector<normball::RoutingRule>{
       {"qkv", {.split = normball::parse_split("columns(2)")}},
+      {"table", {.norm = normball::Sign{}}},
       {"mixed", {.norm = normball::parse_norm("spectral(solver=power(rank=3))")}}});
   if (variable("OVERWRITE") == "yes") result.overwrite_gradients(true);
+  if (variable("PARTS") == "yes") result.gradients_in_parts(true);
   return result;
 }
 
@@ -105,6 +113,29 @@ void set_same_gradients(Network& network, int step) {
   for (auto& tensor : network.parameters_in_order) {
     tensor.mutable_grad() = torch::randn_like(tensor.detach());
   }
+}
+
+// What this rank does not need, nobody may look at.
+void keep_own_parts(NormBall& optimizer, Network& network, int rank) {
+  for (auto& tensor : network.parameters_in_order) {
+    int64_t at = 0;
+    const auto parts = optimizer.gradient_parts(tensor);
+    for (size_t r = 0; r < parts.size(); at += parts[r++]) {
+      if (static_cast<int>(r) == rank) continue;
+      tensor.mutable_grad().view(-1).narrow(0, at, parts[r]).fill_(std::nan(""));
+    }
+  }
+}
+
+int64_t momentum_bytes(NormBall& optimizer) {
+  int64_t bytes = 0;
+  for (const auto& [key, state] : optimizer.state()) {
+    const auto& own = static_cast<const normball::optim::NormBallParamState&>(*state);
+    for (const auto& tensor : {own.momentum_buffer(), own.momentum_rows()}) {
+      if (tensor.defined()) bytes += static_cast<int64_t>(tensor.nbytes());
+    }
+  }
+  return bytes;
 }
 
 void write_weights(const Network& network, const std::string& name) {
@@ -130,8 +161,10 @@ void take_steps() {
   }
   for (int step = from; step < to; ++step) {
     set_same_gradients(network, step);
+    if (variable("PARTS") == "yes") keep_own_parts(optimizer, network, rank_of(ranks));
     optimizer.step(4.0 / (1 + step));  // a loss that falls, for the stepsizes that need it
   }
+  std::cerr << "momenta: " << momentum_bytes(optimizer) << '\n';
   optimizer.consolidate_state();
   if (rank_of(ranks) == 0) {
     torch::serialize::OutputArchive archive;
@@ -159,7 +192,11 @@ void train_on_shares() {
     optimizer.zero_grad();
     ((network.forward(own(x)) - own(y)).pow(2).sum() / batch).backward();
     for (auto& tensor : network.parameters_in_order) {
-      if (ranks) ranks->all_reduce(tensor.mutable_grad())->wait();
+      if (!ranks) continue;
+      const auto parts = optimizer.gradient_parts(tensor);
+      const bool divide = variable("PARTS") == "yes" && !parts.empty();
+      const Tensor flat = tensor.mutable_grad().view(-1);
+      (divide ? ranks->reduce_parts(flat, parts) : ranks->all_reduce(flat))->wait();
     }
     optimizer.step();
   }
@@ -191,6 +228,46 @@ void meet_a_bad_gradient() {
   write_weights(network, "weights" + std::to_string(rank_of(ranks)));
 }
 
+// Written by this process, to sockets nearly all.
+int64_t written_bytes() {
+  std::ifstream io("/proc/self/io");
+  int64_t bytes = 0;
+  for (std::string name; io >> name >> bytes;) {
+    if (name == "wchar:") return bytes;
+  }
+  throw std::runtime_error("no /proc/self/io");
+}
+
+// Sums in parts, against numbers that are known: rank r has r + 1 plus the place of the element.
+void reduce_to_owners() {
+  const auto ranks = meet();
+  const auto size = static_cast<size_t>(ranks->size());
+  const auto rank = static_cast<size_t>(ranks->rank());
+  std::vector<std::vector<int64_t>> cuts(size, std::vector<int64_t>(size));
+  for (size_t owner = 0; owner < size; ++owner) cuts[owner][owner] = 200'000;  // one has all of it
+  cuts.emplace_back(size, 50'000);                                             // rows, evenly
+  for (auto& count : cuts.emplace_back(size)) count = 1000 * (&count - cuts.back().data());
+  for (const auto& parts : cuts) {
+    const int64_t count = std::accumulate(parts.begin(), parts.end(), int64_t{0});
+    const auto places = torch::arange(count, torch::kFloat64);
+    const Tensor tensor = places + static_cast<double>(rank + 1);
+    const int64_t before = written_bytes();
+    const auto sum = ranks->reduce_parts(tensor, parts);
+    sum->wait();
+    if (!sum->done()) throw std::logic_error("not done after wait()");
+    std::vector<std::byte> bytes(size);
+    ranks->gather(std::vector<std::byte>(1), bytes);  // when all have sent
+    const int64_t sent = written_bytes() - before;
+    const int64_t begin = std::accumulate(parts.begin(), parts.begin() + ranks->rank(), int64_t{0});
+    const auto n = static_cast<double>(size);
+    const auto own = [&](const Tensor& all) { return all.narrow(0, begin, parts[rank]); };
+    if (!torch::equal(own(tensor), own(places * n + n * (n + 1) / 2))) {
+      throw std::logic_error("a wrong sum");
+    }
+    std::cerr << "sent " << sent << " of " << (count - parts[rank]) * 8 << '\n';
+  }
+}
+
 void fail_in_the_second_step() {
   const auto ranks = meet();
   Network network(torch::kFloat32);
@@ -200,9 +277,16 @@ void fail_in_the_second_step() {
     set_same_gradients(network, step);
     if (step == 1 && ranks->rank() == 1) {
       if (variable("END") == "killed") raise(SIGKILL);
-      if (variable("END") == "silent") pause();
+      if (variable("END") == "silent") {
+        std::this_thread::sleep_for(3 * timeout);
+        _exit(4);
+      }
       ranks->fail("the disk is full");
       _exit(3);
+    }
+    if (variable("DOING") == "reducing") {
+      const std::vector<int64_t> parts = {300'000, 300'000, 300'000};
+      ranks->reduce_parts(torch::ones({900'000}), parts)->wait();
     }
     optimizer.step();
   }
@@ -273,6 +357,7 @@ const std::map<std::string, void (*)()> bodies = {{"take_steps", take_steps},
                                                   {"train_on_shares", train_on_shares},
                                                   {"bad_gradient", meet_a_bad_gradient},
                                                   {"fail", fail_in_the_second_step},
+                                                  {"reduce", reduce_to_owners},
                                                   {"disagree", disagree},
                                                   {"forget", forget_something},
                                                   {"other_numbers", see_other_numbers}};
@@ -320,9 +405,10 @@ auto in_rank(int which, const Environment& more) {
 }
 
 TEST(Ranks, StepAsOneProcessToTheBit) {
-  for (const auto& [type, overwrite] : {std::pair("float", "no"), {"double", "yes"}}) {
+  for (const auto& [type, overwrite, parts] :
+       {std::tuple("float", "no", "no"), {"double", "yes", "no"}, {"float", "yes", "yes"}}) {
     const TemporaryDirectory directory;
-    const auto how = with({{"TYPE", type}, {"OVERWRITE", overwrite}});
+    const auto how = with({{"TYPE", type}, {"OVERWRITE", overwrite}, {"PARTS", parts}});
     expect_all_well(run_ranks("take_steps", 1, directory.path(), how));
     const std::string alone = weights_of(directory, 0);
     ASSERT_FALSE(alone.empty());
@@ -341,6 +427,51 @@ TEST(Ranks, AStateOfFourGoesOnInOneAndInThree) {
   expect_all_well(run_ranks("take_steps", 3, directory.path(), with({{"FROM", "4"}, {"TO", "6"}})));
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(weights_of(directory, rank), weights_of(whole, 0));
 }
+
+// The head and the bias are small and everywhere, the rest is divided.
+TEST(Ranks, KeepTheirPartOfTheMomenta) {
+  const TemporaryDirectory directory;
+  const auto momenta = [&](int count) {
+    std::vector<int64_t> bytes;
+    for (const auto& result : run_ranks("take_steps", count, directory.path())) {
+      EXPECT_EQ(result.code, 0) << result.text;
+      bytes.push_back(std::stoll(result.text.substr(result.text.find("momenta: ") + 9)));
+    }
+    return bytes;
+  };
+  const int64_t whole = momenta(1).front();
+  constexpr int64_t everywhere = 85 * sizeof(float), table = 3000 * 64 * sizeof(float);
+  for (const int count : {2, 3}) {
+    const auto bytes = momenta(count);
+    const int64_t sum = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
+    EXPECT_EQ(sum, whole + (count - 1) * everywhere);
+    EXPECT_NEAR(static_cast<double>(bytes[count == 2 ? 0 : 1]), table * 2048 / 3000, 6000);
+  }
+}
+
+// As many bytes as there are elements of others, and what the messages take.
+void expect_reduced(int count, double most_more) {
+  const TemporaryDirectory directory;
+  const auto results = run_ranks("reduce", count, directory.path());
+  expect_all_well(results);
+  double sent = 0, wanted = 0;
+  for (const auto& result : results) {
+    std::istringstream text(result.text);
+    double own = 0, own_wanted = 0;
+    for (std::string word, of; text >> word >> own >> of >> own_wanted;) {
+      sent += own;
+      wanted += own_wanted;
+    }
+  }
+  EXPECT_GE(sent, wanted) << count;
+  EXPECT_LE(sent, most_more * wanted) << count;
+}
+
+TEST(Ranks, ReduceToOwnersAndSendNoMoreThanThat) {
+  for (const int count : {2, 3, 4}) expect_reduced(count, 1.01);
+}
+
+TEST(Ranks, ThatAreManyReduceAroundARing) { expect_reduced(13, 1.1); }
 
 TEST(Ranks, StepsizesFindTheSameAsInOneProcessAlsoResumed) {
   for (const std::string stepsize :
@@ -382,11 +513,11 @@ double largest_difference(const std::string& a, const std::string& b) {
 TEST(Ranks, SharesOfABatchTrainAsTheWholeBatch) {
   for (const std::string type : {"float", "double"}) {
     const TemporaryDirectory directory;
-    expect_all_well(run_ranks("train_on_shares", 1, directory.path(), with({{"TYPE", type}})));
+    const auto how = with({{"TYPE", type}, {"PARTS", type == "double" ? "yes" : "no"}});
+    expect_all_well(run_ranks("train_on_shares", 1, directory.path(), how));
     const std::string alone = weights_of(directory, 0);
     for (const int count : {2, 3, 4}) {
-      expect_all_well(
-          run_ranks("train_on_shares", count, directory.path(), with({{"TYPE", type}})));
+      expect_all_well(run_ranks("train_on_shares", count, directory.path(), how));
       const std::string shared = weights_of(directory, count - 1);
       if (type == "double") {
         EXPECT_LT(largest_difference<double>(shared, alone), 1e-12) << count;
@@ -405,10 +536,10 @@ TEST(Ranks, ABadGradientInOneStopsAllAndNamesItsRankAndParameter) {
   expect_all_well(run_ranks("bad_gradient", 1, directory.path()));
   const std::string alone = weights_of(directory, 0);
   // In rank 1, which all find; or which one owner finds, and then it matters only there.
-  for (const std::string bad : {"5", "6"}) {
+  for (const auto& [bad, name] : {std::pair("5", "'table'"), {"6", "'head'"}, {"7", "'bias'"}}) {
     const auto results = run_ranks("bad_gradient", 3, directory.path(), with({{"BAD", bad}}));
     expect_all_well(results);
-    expect_texts(results, {"rank 1", "gradient", bad == "5" ? "'head'" : "'bias'"});
+    expect_texts(results, {"rank 1", "gradient", name});
     for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(weights_of(directory, rank), alone);
   }
 }
@@ -422,6 +553,24 @@ TEST(Ranks, AKilledRankIsNamedByAllWithinTheTimeout) {
     EXPECT_EQ(other.code, 1);
     expect_texts({other}, {"rank 1 ended or does not answer", "at step 1"});
     EXPECT_LT(other.seconds, 20);
+  }
+}
+
+TEST(Ranks, ARankThatIsLostWhileGradientsAreReducedIsNamed) {
+  for (const std::string end : {"killed", "silent"}) {
+    const TemporaryDirectory directory;
+    const auto start = std::chrono::steady_clock::now();
+    const auto results = run_ranks("fail", 3, directory.path(), [&](int, Environment& own) {
+      own["END"] = end;
+      own["DOING"] = "reducing";
+    });
+    for (const int rank : {0, 2}) {
+      const RankResult& other = results[static_cast<size_t>(rank)];
+      EXPECT_EQ(other.code, 1);
+      expect_texts({other}, {"rank 1 ended or does not answer", "at step 1"});
+      EXPECT_LT(other.seconds, 20);
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(40));
   }
 }
 

@@ -30,6 +30,8 @@ namespace normball::trainer::models {
 struct Batch {
   torch::Tensor inputs;
   torch::Tensor targets;
+  // Of a micro-batch that several ranks share: how many items it has, and which is the first here.
+  std::int64_t shared = 0, first = 0;
 };
 
 struct Outcome {
@@ -79,8 +81,9 @@ class Model {
   // For a model whose pass depends on the batch as a whole (batch statistics), so that no batch may
   // be cut: how much of its running statistics a pass keeps, b <- decay b + (1 - decay) x.
   virtual std::optional<double> statistics_decay() const { return std::nullopt; }
-  // Why several ranks cannot share its batches, with the remedy; empty if they can.
-  virtual std::string unshared_because() const { return {}; }
+  // Several ranks: each passes its own pieces of the batch, and says so of the micro-batches
+  // between them. For a model that counts its passes; true for one that does.
+  virtual bool pass_over(std::int64_t /*micro_batches*/) { return false; }
 
   // Floating-point operations of one pass in training and its backward pass, for each image or
   // token.

@@ -1,11 +1,11 @@
 #include "trainer/models/vit.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <string>
 
 #include "normball/base/error.h"
-#include "normball/base/text.h"
 #include "trainer/models/initialization.h"
 #include "trainer/ops/ops.h"
 
@@ -85,22 +85,27 @@ Vit::Vit(const VitConfig& config) : config_(config) {
   drawn_ = add_buffer("drop_draws", torch::zeros({2}));
 }
 
+// For every image of the micro-batch, so that those of a part of it are the same.
+struct Vit::Draws {
+  Random random;
+  std::int64_t images = 0, first = 0;
+};
+
 Outcome Vit::forward(const Batch& batch) {
   require_images("Vit", batch, {config_.channels, config_.size, config_.size});
   const auto entry = [&](std::int64_t i) {
     return static_cast<std::uint64_t>(drawn_[i].item<double>());
   };
-  Random random(Random(entry(0) << 32 ^ entry(1)).next());
-  if (drops()) drawn_[1] += 1;
-  return classify(network(batch.inputs, &random), batch.targets, config_.label_smoothing);
+  Draws draws{.random = Random(Random(entry(0) << 32 ^ entry(1)).next()),
+              .images = std::max(batch.shared, batch.inputs.size(0)),
+              .first = batch.first};
+  pass_over(1);
+  return classify(network(batch.inputs, &draws), batch.targets, config_.label_smoothing);
 }
 
-std::string Vit::unshared_because() const {
-  if (!drops()) return {};
-  return printed(
-      "model.drop = %g draws for whole micro-batches, which ranks do not have: set it to "
-      "0, or train in one process",
-      config_.drop);
+bool Vit::pass_over(std::int64_t micro_batches) {
+  if (drops()) drawn_[1] += static_cast<double>(micro_batches);
+  return drops();
 }
 
 Outcome Vit::evaluate(const Batch& batch) const {
@@ -163,17 +168,17 @@ torch::Tensor Vit::mlp(const torch::Tensor& x, const Block& block) const {
   return ops::linear(hidden, block.down.weight) + block.down.bias;
 }
 
-torch::Tensor Vit::dropped(const torch::Tensor& branch, double probability, Random* random) const {
-  if (random == nullptr || probability == 0) return branch;
-  auto factors = torch::empty({branch.size(0), 1, 1}, torch::kFloat64);
+torch::Tensor Vit::dropped(const torch::Tensor& branch, double probability, Draws* draws) const {
+  if (draws == nullptr || probability == 0) return branch;
+  auto factors = torch::empty({draws->images, 1, 1}, torch::kFloat64);
   auto* data = factors.data_ptr<double>();
-  for (std::int64_t i = 0; i < branch.size(0); ++i) {
-    data[i] = random->uniform() < probability ? 0 : 1 / (1 - probability);
+  for (std::int64_t i = 0; i < draws->images; ++i) {
+    data[i] = draws->random.uniform() < probability ? 0 : 1 / (1 - probability);
   }
-  return branch * factors.to(branch.options());
+  return branch * factors.narrow(0, draws->first, branch.size(0)).to(branch.options());
 }
 
-torch::Tensor Vit::network(const torch::Tensor& images, Random* random) const {
+torch::Tensor Vit::network(const torch::Tensor& images, Draws* draws) const {
   const std::int64_t batch = images.size(0), patch = config_.patch;
   // (B, side, side, C, patch, patch): a patch's pixels in the order of its filter's.
   const auto patches = images.reshape({batch, config_.channels, side(), patch, side(), patch})
@@ -188,8 +193,8 @@ torch::Tensor Vit::network(const torch::Tensor& images, Random* random) const {
                                                         static_cast<double>(blocks_.size() - 1)
                                                   : 0;
     const auto attended = attention(normalized(x, block.before_attention), block);
-    x = x + dropped(attended, probability, random);
-    x = x + dropped(mlp(normalized(x, block.before_mlp), block), probability, random);
+    x = x + dropped(attended, probability, draws);
+    x = x + dropped(mlp(normalized(x, block.before_mlp), block), probability, draws);
   }
   return torch::linear(normalized(x.select(1, 0), last_norm_), head_.weight, head_.bias);
 }

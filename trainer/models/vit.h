@@ -37,7 +37,7 @@ class Vit : public Model {
   torch::Tensor predict(const torch::Tensor& images) const override;
   // As timm: normal with deviation 0.02, biases 0; the patches' filters uniform in ±1/√fan-in.
   void initialize(Random& random) override;
-  std::string unshared_because() const override;
+  bool pass_over(std::int64_t micro_batches) override;
   double training_flops() const override;
 
   const VitConfig& config() const { return config_; }
@@ -61,8 +61,9 @@ class Vit : public Model {
   torch::Tensor attention(const torch::Tensor& x, const Block& block) const;
   torch::Tensor mlp(const torch::Tensor& x, const Block& block) const;
   // The share of each branch that stays; a null pointer in evaluation.
-  torch::Tensor network(const torch::Tensor& images, Random* random) const;
-  torch::Tensor dropped(const torch::Tensor& branch, double probability, Random* random) const;
+  struct Draws;
+  torch::Tensor network(const torch::Tensor& images, Draws* draws) const;
+  torch::Tensor dropped(const torch::Tensor& branch, double probability, Draws* draws) const;
   std::int64_t side() const { return config_.size / config_.patch; }  // in patches
 
   VitConfig config_;

@@ -61,7 +61,7 @@ NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::int64_t 
                                      const std::vector<models::ModelParameter>& parameters,
                                      std::shared_ptr<ranks::Ranks> ranks)
     : NormBallOptimizer(config, config::core_choice(config.optimizer).name,
-                        numbers_of(config).ranks(std::move(ranks)),
+                        numbers_of(config).ranks(std::move(ranks)).gradients_in_parts(true),
                         config::core_method(config, steps).lr, parameters) {}
 
 NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::string_view method,

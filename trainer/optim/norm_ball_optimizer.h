@@ -22,6 +22,9 @@ class NormBallOptimizer final : public TrainingOptimizer {
   std::int64_t steps_taken() const override { return optimizer_.steps_taken(); }
   std::vector<NamedTensor> state() override;
   void set_steps_taken(std::int64_t steps) override;
+  std::vector<std::int64_t> gradient_parts(const torch::Tensor& parameter) override {
+    return optimizer_.gradient_parts(parameter);
+  }
   normball::optim::NormBall* norm_ball() override { return &optimizer_; }
   std::string explain() override { return optimizer_.explain(); }
 

@@ -71,6 +71,11 @@ class TrainingOptimizer {
   // set_steps_taken() undoes it.
   virtual void exchange() {}
 
+  // Of ranks: how many elements of a gradient each needs, in their order; empty where all need all.
+  virtual std::vector<std::int64_t> gradient_parts(const torch::Tensor& /*parameter*/) {
+    return {};
+  }
+
   // What takes the steps of a method of the core; null for all others.
   virtual normball::optim::NormBall* norm_ball() { return nullptr; }
 

@@ -8,7 +8,7 @@ namespace normball::trainer::train {
 namespace {
 
 models::Batch copy_of(const models::Batch& batch) {
-  return {batch.inputs.clone(), batch.targets.clone()};
+  return {batch.inputs.clone(), batch.targets.clone(), batch.shared, batch.first};
 }
 
 }  // namespace
@@ -24,8 +24,17 @@ BatchPass::BatchPass(const config::Config& config, models::Model& model, DataSou
 
 void BatchPass::share() {
   data_.divide(pieces_);
-  shared_pass_ = std::make_unique<SharedPass>(team_, model_, pieces_,
-                                              config_.train.batch / config_.train.micro());
+  const std::int64_t micro = config_.train.micro();
+  shared_pass_ =
+      std::make_unique<SharedPass>(team_, model_, pieces_, config_.train.batch / micro, micro);
+}
+
+void BatchPass::divide_gradients(optim::TrainingOptimizer& optimizer) {
+  if (shared_pass_) shared_pass_->divide_gradients(optimizer);
+}
+
+void BatchPass::bring_gradients() {
+  if (shared_pass_) shared_pass_->bring_gradients();
 }
 
 void BatchPass::keep_next_batch() {
@@ -46,7 +55,8 @@ BatchLoss BatchPass::gradients() {
   batches_.clear();
   BatchLoss result;
   for (size_t i = 0; i < pieces_.size(); ++i) {
-    const models::Batch batch = only_batch_.empty() ? data_.next() : only_batch_[i];
+    models::Batch batch = only_batch_.empty() ? data_.next() : only_batch_[i];
+    if (shared_pass_) shared_pass_->begin_piece(i, batch);
     if (keeps_batches_) batches_.push_back(only_batch_.empty() ? copy_of(batch) : batch);
     const models::Outcome outcome = model_.forward(batch);
     const double loss = outcome.loss.item<double>();
@@ -61,7 +71,6 @@ BatchLoss BatchPass::gradients() {
     result.mean += loss / parts;
     const double weight = weight_of(i, outcome.count);
     result.reduced += loss * weight;
-    if (shared_pass_ && i + 1 == pieces_.size()) shared_pass_->expect_last_piece();
     (outcome.loss * weight).backward();
   }
   if (shared_pass_) shared_pass_->finish(result, buffers_before_);
@@ -75,6 +84,7 @@ double BatchPass::loss_again() {
   restore_buffers();
   double own = 0;
   for (size_t i = 0; i < batches_.size(); ++i) {
+    if (shared_pass_) shared_pass_->place_piece(i, batches_[i]);
     const models::Outcome outcome = model_.forward(batches_[i]);
     own += outcome.loss.item<double>() * weight_of(i, outcome.count);
   }

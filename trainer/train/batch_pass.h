@@ -18,11 +18,16 @@ class BatchPass {
 
   // With several ranks, once they agree: each passes its part of every batch from now on.
   void share();
+  // Before the first batch of several ranks: each part of a gradient goes to the rank where the
+  // optimizer needs it.
+  void divide_gradients(optim::TrainingOptimizer& optimizer);
   // With train.overfit_batch: the next batch is all there is.
   void keep_next_batch();
 
   // The gradient of the whole batch's loss, from micro-batches that fit into memory.
   BatchLoss gradients();
+  // After that, for those who look at whole gradients, in all ranks.
+  void bring_gradients();
   // The same loss of the same batch at the weights as they are now, in forward passes: what these
   // change in the buffers (statistics, what stochastic depth draws by) starts as it did, and is put
   // back. Of all ranks together. Only for configurations with a line search.

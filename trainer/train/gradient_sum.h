@@ -1,5 +1,6 @@
 // Gradients summed over all ranks while the backward pass still runs: each is sent as soon as it
-// and those before it are there, small ones together.
+// and those before it are there, small ones together. To all ranks, or each part of it to the rank
+// that needs it.
 #pragma once
 
 #include <memory>
@@ -16,6 +17,9 @@ class GradientSum {
   // All ranks with the same parameters. The team must live as long.
   GradientSum(const Team& team, const std::vector<models::ModelParameter>& parameters);
   ~GradientSum();
+  // Before the first pass: how many elements of each parameter's gradient each rank needs, rank 0
+  // the first so many; empty where all need all. What a rank does not need keeps its own values.
+  void divide(std::vector<std::vector<std::int64_t>> parts);
   GradientSum(const GradientSum&) = delete;
   GradientSum& operator=(const GradientSum&) = delete;
 
@@ -25,6 +29,8 @@ class GradientSum {
   // Sends what was not sent yet, also where there was no pass at all, and returns when all
   // gradients are sums. Which of this rank's own was not finite, if one: then so are the sums.
   std::optional<size_t> finish();
+  // After that: the whole sums to all ranks.
+  void bring_all();
 
   double exposed_seconds() const { return exposed_seconds_; }  // waited for in finish(), in all
   std::int64_t bytes() const { return bytes_; }                // of the gradients of a step
@@ -32,18 +38,24 @@ class GradientSum {
  private:
   struct Bucket {
     std::vector<size_t> members;  // of parameters_
+    bool divided = false;
     size_t missing = 0;
-    torch::Tensor sent;  // the gradient itself, or a copy of several
-    bool copied = false;
+    torch::Tensor sent;  // the gradient itself, or a copy of several: of divided ones rank by rank
+    std::unique_ptr<ranks::Pending> pending;
   };
 
   void ready(size_t parameter);
   void send_ready_ones(bool all);
+  void make_buckets();
   void send(Bucket& bucket);
+  void take(Bucket& bucket);
   torch::Tensor gradient_of(size_t parameter);
+  torch::Tensor part_of(size_t parameter, int rank) const;
+  void copy_back(const Bucket& bucket) const;
 
   const Team& team_;
   std::vector<models::ModelParameter> parameters_;
+  std::vector<std::vector<std::int64_t>> parts_;  // of each; empty where all ranks need all
   // A std::shared_ptr, and from LibTorch 2.14 on an intrusive one.
   using NodePointer =
       decltype(torch::autograd::impl::grad_accumulator(std::declval<torch::Tensor>()));
@@ -52,10 +64,9 @@ class GradientSum {
   std::vector<Bucket> buckets_;    // in the order in which they are sent
   std::vector<size_t> bucket_of_;  // of each parameter
   bool last_pass_ = false;
-  size_t next_ = 0;  // of buckets_
+  size_t next_ = 0, taken_ = 0;  // of buckets_
   std::vector<char> ready_;
   std::optional<size_t> bad_;
-  std::vector<std::unique_ptr<ranks::Pending>> pending_;
   double exposed_seconds_ = 0;
   std::int64_t bytes_ = 0;
 };

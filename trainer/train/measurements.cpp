@@ -66,13 +66,13 @@ Measurements::Measurements(const config::Config& config, const models::Model& mo
 
 void Measurements::begin(std::int64_t step) {
   step_ = step;
-  if (optimizer_ == nullptr || !due(asked_.probe_every)) return;
+  if (!wants_gradient()) return;
   before_ = data_.cursor();
   buffers_before_ = clones_of(buffers());
 }
 
 void Measurements::see_gradient() {
-  if (optimizer_ == nullptr || !due(asked_.probe_every)) return;
+  if (!wants_gradient()) return;
   weights_before_ = clones_of(weights_of(model_));
   gradients_before_ = clones_of(gradients());
 }

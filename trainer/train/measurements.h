@@ -30,6 +30,7 @@ class Measurements {
   // Around step number `step`, in this order: before its batch is drawn; once its gradient is
   // there; after a step that was taken. The last returns what was due, perhaps nothing.
   void begin(std::int64_t step);
+  bool wants_gradient() const { return optimizer_ != nullptr && due(asked_.probe_every); }
   void see_gradient();
   Values end();
 

@@ -42,9 +42,6 @@ ranks::Facts facts_to_agree_on(config::Config config,
 
 std::vector<data::Piece> pieces_for(const Team& team, const models::Model& model,
                                     std::int64_t batch, std::int64_t micro) {
-  if (const auto reason = model.unshared_because(); !team.alone() && !reason.empty()) {
-    throw_invalid("train", reason);
-  }
   const bool whole = model.statistics_decay().has_value();
   const std::int64_t parts = batch / micro;
   if (whole && parts < team.size()) {
@@ -59,17 +56,39 @@ std::vector<data::Piece> pieces_for(const Team& team, const models::Model& model
   return data::pieces_of(parts, micro, team.rank(), team.size(), whole);
 }
 
-SharedPass::SharedPass(const Team& team, const models::Model& model,
-                       std::vector<data::Piece> pieces, std::int64_t parts)
+SharedPass::SharedPass(const Team& team, models::Model& model, std::vector<data::Piece> pieces,
+                       std::int64_t parts, std::int64_t micro)
     : team_(team),
       model_(model),
       pieces_(std::move(pieces)),
       parts_(parts),
+      micro_(micro),
       gradients_(team, model.parameters()) {}
+
+void SharedPass::divide_gradients(optim::TrainingOptimizer& optimizer) {
+  std::vector<std::vector<std::int64_t>> parts;
+  for (const auto& parameter : model_.parameters()) {
+    parts.push_back(optimizer.gradient_parts(parameter.tensor));
+  }
+  gradients_.divide(std::move(parts));
+}
+
+void SharedPass::begin_piece(size_t index, models::Batch& batch) {
+  place_piece(index, batch);
+  if (index + 1 == pieces_.size()) gradients_.expect_last_pass();
+}
+
+void SharedPass::place_piece(size_t index, models::Batch& batch) {
+  batch.shared = micro_;
+  batch.first = pieces_[index].first;
+  model_.pass_over(index == 0 ? pieces_[0].part
+                              : pieces_[index].part - pieces_[index - 1].part - 1);
+}
 
 void SharedPass::finish(BatchLoss& loss, const std::vector<torch::Tensor>& buffers_before) {
   const auto bad_parameter = gradients_.finish();
-  combine_statistics(buffers_before);
+  const bool counts = model_.pass_over(parts_ - 1 - pieces_.back().part);
+  if (!counts) combine_statistics(buffers_before);
   Part own{.mean = loss.mean, .reduced = loss.reduced, .units = loss.units};
   if (loss.bad) {
     own.bad_piece = loss.bad->piece;

@@ -10,6 +10,7 @@
 #include "trainer/config/config.h"
 #include "trainer/data/pieces.h"
 #include "trainer/models/model.h"
+#include "trainer/optim/training_optimizer.h"
 #include "trainer/train/gradient_sum.h"
 #include "trainer/train/team.h"
 
@@ -43,14 +44,23 @@ std::vector<data::Piece> pieces_for(const Team& team, const models::Model& model
 
 class SharedPass {
  public:
-  SharedPass(const Team& team, const models::Model& model, std::vector<data::Piece> pieces,
-             std::int64_t parts);
+  // Of `parts` micro-batches.
+  SharedPass(const Team& team, models::Model& model, std::vector<data::Piece> pieces,
+             std::int64_t parts, std::int64_t micro);
 
-  // Before the backward pass of the last piece.
-  void expect_last_piece() { gradients_.expect_last_pass(); }
+  // Before the first batch: each part of a gradient goes to the rank where the optimizer needs it.
+  void divide_gradients(optim::TrainingOptimizer& optimizer);
+
+  // Before the passes of each piece, in order.
+  void begin_piece(size_t index, models::Batch& batch);
+  // The same for a forward pass alone.
+  void place_piece(size_t index, models::Batch& batch);
 
   // From this rank's part of the batch to the whole. The buffers were those before the batch.
   void finish(BatchLoss& loss, const std::vector<torch::Tensor>& buffers_before);
+
+  // After that, for those who look at whole gradients.
+  void bring_gradients() { gradients_.bring_all(); }
 
   const GradientSum& gradients() const { return gradients_; }
 
@@ -58,9 +68,9 @@ class SharedPass {
   void combine_statistics(const std::vector<torch::Tensor>& before) const;
 
   const Team& team_;
-  const models::Model& model_;
+  models::Model& model_;
   std::vector<data::Piece> pieces_;
-  std::int64_t parts_;
+  std::int64_t parts_, micro_;
   GradientSum gradients_;
 };
 

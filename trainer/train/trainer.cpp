@@ -73,8 +73,13 @@ Trainer::Trainer(config::Config config, TrainingOptions options)
   join_team();
   initialize();
   optimizer_ = optim::make_optimizer(config_, *model_, steps_, team_->ranks());
+  pass_.divide_gradients(*optimizer_);
   measurements_.emplace(config_, *model_, *data_, batches_of(config_, data_->facts()),
-                        optimizer_->norm_ball(), [this] { return pass_.gradients(); });
+                        optimizer_->norm_ball(), [this] {
+                          const BatchLoss loss = pass_.gradients();
+                          pass_.bring_gradients();
+                          return loss;
+                        });
   find_start();
 }
 
@@ -89,6 +94,7 @@ TrainingResult Trainer::run(runtime::Progress& progress) {
     team_->set_activity("step " + std::to_string(step_ + 1));
     measurements_->begin(step_ + 1);
     const BatchLoss loss = pass_.gradients();
+    if (measurements_->wants_gradient()) pass_.bring_gradients();
     measurements_->see_gradient();
     const optim::StepOutcome outcome = take_step(loss);
     ++step_;

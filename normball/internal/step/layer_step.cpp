@@ -8,19 +8,21 @@
 
 #include "normball/base/error.h"
 #include "normball/internal/kernels/kernels.h"
+#include "normball/internal/step/sign_codes.h"
+#include "normball/internal/step/work.h"
 
 namespace normball::detail {
 
 template <class T>
-LayerStep<T>::LayerStep(const Layer& layer, const Execution& execution, bool elsewhere)
+LayerStep<T>::LayerStep(const Layer& layer, const Execution& execution, const Holding& held)
     : name_(layer.name),
       shape_(layer.shape),
       norm_(resolve(layer.norm, layer.shape)),
       rules_(detail::rules(norm_.geometry)),
       radius_(layer.radius),
       report_polar_error_(execution.report_polar_errors && norm_.geometry == Geometry::Operator),
-      elsewhere_(elsewhere),
-      buffers_(execution, layer.shape, rules_, elsewhere),
+      held_(held),
+      buffers_(execution, layer.shape, rules_, held),
       lengths_(static_cast<size_t>(rules_.length_count(layer.shape))),
       state_(static_cast<size_t>(rules_.state_size(norm_, layer.shape))),
       next_state_(state_.size()) {}
@@ -29,6 +31,14 @@ template <class T>
 void LayerStep<T>::add_part(Index begin, Index end) {
   Part& part = parts_.emplace_back(Part{.begin = begin, .end = end});
   if (rules_.lengths_are_partial()) part.lengths.resize(lengths_.size());
+}
+
+template <class T>
+void LayerStep<T>::connect(SharedStep<T>& shared, size_t layer) {
+  for (auto& part : parts_) {
+    if (held_.has(part.begin)) part.own_codes = shared.own_codes(layer, part.begin);
+    part.codes = shared.codes(layer, part.begin);
+  }
 }
 
 template <class T>
@@ -75,7 +85,7 @@ Direction<T> LayerStep<T>::direction(Part* own, Index begin) {
 
 template <class T>
 void LayerStep<T>::look_ahead(size_t index) {
-  if (elsewhere_) return;  // its owner does
+  if (!has(index)) return;  // its owner does
   Part& part = parts_[index];
   const auto finite = [&](MatrixView<T> view) {
     return all_finite(view.row_range(part.begin, part.end));
@@ -91,7 +101,7 @@ void LayerStep<T>::look_ahead(size_t index) {
 template <class T>
 void LayerStep<T>::take_gradient(size_t index) {
   Part& part = parts_[index];
-  if (part.taken) return;
+  if (part.taken || !has(index)) return;
   buffers_.take_gradient(part.begin, part.end);
   part.taken = true;
 }
@@ -118,6 +128,7 @@ void LayerStep<T>::find_direction(ConstMatrixView<T> d, const Share& share) {
     part.weight_pairing = dot<T>(d, parameter_.weight.row_range(part.begin, part.end));
   }
   part.finite = std::isfinite(part.dual + part.weight_pairing);
+  if (part.own_codes != nullptr) write_sign_codes<T>(d, part.own_codes);
   if (report_polar_error_) report_.polar_error = polar_error<T>(d, u.u, share.workspace);
 }
 
@@ -140,19 +151,51 @@ void LayerStep<T>::add_up_parts() {
   weight_pairing_ *= buffers_.scale();
 }
 
+template <class T>
+void LayerStep<T>::append_sums(std::vector<LayerSum>& sums) const {
+  if (!held_.divided()) {
+    sums.push_back(elsewhere() ? LayerSum{} : LayerSum{dual_, weight_pairing_});
+    return;
+  }
+  for (const auto& part : parts_) sums.push_back({part.dual, part.weight_pairing});
+}
+
+template <class T>
+std::span<const LayerSum> LayerStep<T>::take_sums(std::span<const LayerSum> sums) {
+  if (!held_.divided()) {
+    dual_ = sums[0].dual;
+    weight_pairing_ = sums[0].weight_pairing;
+    return sums.subspan(1);
+  }
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    parts_[p].dual = sums[p].dual;
+    parts_[p].weight_pairing = sums[p].weight_pairing;
+  }
+  add_up_parts();
+  return sums.subspan(parts_.size());
+}
+
 // W ← W − γη v, which is (1 − γη) W − γη r u where constrained.
 template <class T>
 void LayerStep<T>::move(double step, const Share& share) {
   const Part& part = parts_[share.part];
   take_gradient(share.part);
-  if (!elsewhere_) std::ranges::copy(next_state_, state_.begin());
+  if (!elsewhere()) std::ranges::copy(next_state_, state_.begin());
   if (step != 0) {
-    const auto d = buffers_.average();
-    rules_.in<T>().add(elsewhere_ ? d : d.row_range(part.begin, part.end),
-                       direction(nullptr, part.begin), constrained_ ? 1 - step : 1, -step * unit(),
-                       parameter_.weight.row_range(part.begin, part.end), share.workspace);
+    const Workspace::Frame frame(share.workspace);
+    ConstMatrixView<T> d;
+    if (has(share.part)) {
+      d = buffers_.average(part.begin, part.end);
+    } else if (held_.divided()) {
+      const auto signs = share.workspace.matrix<T>(part.end - part.begin, shape_.cols);
+      read_sign_codes<T>(part.codes, signs);
+      d = signs;
+    }
+    rules_.in<T>().add(d, direction(nullptr, part.begin), constrained_ ? 1 - step : 1,
+                       -step * unit(), parameter_.weight.row_range(part.begin, part.end),
+                       share.workspace);
   }
-  buffers_.scale_for_next_gradient(part.begin, part.end);
+  if (has(share.part)) buffers_.scale_for_next_gradient(part.begin, part.end);
 }
 
 template <class T>
@@ -162,7 +205,9 @@ bool LayerStep<T>::finite() const {
 
 template <class T>
 const char* LayerStep<T>::nonfinite_input() {
-  if (!all_finite(parameter_.gradient)) return "gradient";
+  if (!all_finite(parameter_.gradient.row_range(held_.rows.begin, held_.rows.end))) {
+    return "gradient";
+  }
   if (!all_finite(buffers_.average())) return "momentum";
   return all_finite(parameter_.weight) ? nullptr : "weight";
 }
@@ -174,6 +219,18 @@ double LayerStep<T>::weight_norm(ConstMatrixView<T> weight, Workspace& workspace
   return size;
 }
 
+// What d the direction of the whole layer is a function of: where it is sign(d), that itself.
+template <class T>
+ConstMatrixView<T> LayerStep<T>::whole_average(Workspace& workspace) {
+  if (buffers_.stored()) return buffers_.average();
+  if (!held_.divided()) return buffers_.next_average(0, shape_.rows, workspace);
+  const auto signs = workspace.matrix<T>(shape_.rows, shape_.cols);
+  for (const auto& part : parts_) {
+    read_sign_codes<T>(part.codes, signs.row_range(part.begin, part.end));
+  }
+  return signs;
+}
+
 // v is formed in scratch memory, here alone.
 template <class T>
 double LayerStep<T>::direction_norm(Workspace& workspace) {
@@ -181,8 +238,7 @@ double LayerStep<T>::direction_norm(Workspace& workspace) {
   const Workspace::Frame frame(workspace);
   const auto v = workspace.matrix<T>(shape_.rows, shape_.cols);
   if (constrained_) copy<T>(parameter_.weight, v);
-  const auto d =
-      buffers_.stored() ? buffers_.average() : buffers_.next_average(0, shape_.rows, workspace);
+  const auto d = whole_average(workspace);
   rules_.in<T>().add(d, direction(nullptr, 0), constrained_ ? 1 : 0, unit(), v, workspace);
   return weight_norm(v, workspace);
 }
@@ -195,8 +251,7 @@ void LayerStep<T>::write_direction(MatrixView<T> out, Workspace& workspace) {
   const Workspace::Frame frame(workspace);
   const double factor = parameter_.lr_factor;
   if (constrained_) copy<T>(parameter_.weight, out);
-  const auto d =
-      buffers_.stored() ? buffers_.average() : buffers_.next_average(0, shape_.rows, workspace);
+  const auto d = whole_average(workspace);
   rules_.in<T>().add(d, direction(nullptr, 0), constrained_ ? factor : 0, factor * unit(), out,
                      workspace);
 }
@@ -232,7 +287,10 @@ double LayerStep<T>::distance(Workspace& workspace) {
 
 template <class T>
 std::size_t LayerStep<T>::move_scratch() const {
-  return shape_.size() > 0 ? rules_.add_scratch(shape_) : 0;
+  if (shape_.size() == 0) return 0;
+  const Index rows = held_.divided() ? rows_in_a_part(shape_) : 0;
+  const auto signs = static_cast<std::size_t>(rows * shape_.cols) * sizeof(T);
+  return rules_.add_scratch(shape_) + Workspace::rounded(signs);
 }
 
 template <class T>

@@ -2,6 +2,7 @@
 // algorithm for it. A layer may be worked on in several parts of its rows at once. Internal.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,15 @@ struct Share {
 template <class T>
 class LayerStep {
  public:
-  // `elsewhere`: another process finds the direction; here it only moves the weight.
-  LayerStep(const Layer& layer, const Execution& execution, bool elsewhere = false);
+  LayerStep(const Layer& layer, const Execution& execution, const Holding& held);
   void add_part(Index begin, Index end);  // parts in the order of their rows
+  // Of a divided layer, for all steps: where its sign codes go here and where all of them come in.
+  void connect(SharedStep<T>& shared, size_t layer);
 
   void bind(const Parameter<T>& parameter, bool constrained, double alpha, double next_alpha);
   bool takes_part() const { return parameter_.has_gradient; }
-  bool elsewhere() const { return elsewhere_; }
+  bool elsewhere() const { return held_.elsewhere(); }  // another process finds the direction
+  bool has(size_t part) const { return held_.has(parts_[part].begin); }
   const std::string& name() const { return name_; }
   const Shape& shape() const { return shape_; }
   const Parameter<T>& parameter() const { return parameter_; }
@@ -39,7 +42,7 @@ class LayerStep {
   void look_ahead(size_t part);
   ConstMatrixView<T> average(const Share& share);
   void find_direction(ConstMatrixView<T> d, const Share& share);
-  void add_up_parts();
+  void add_up_parts();  // of a divided layer when it has those of all: take_sums()
   void move(double step, const Share& share);
 
   // Whether all that was met so far is.
@@ -52,8 +55,10 @@ class LayerStep {
   double weight_pairing() const { return weight_pairing_; }  // ⟨d, W⟩ where constrained
   double unit() const { return radius_ * norm_.scale * share_; }
   double radius() const { return norm_.scale * radius_; }  // in the geometry
-  LayerSum sum() const { return {dual_, weight_pairing_}; }
-  void set_sum(const LayerSum& sum) { dual_ = sum.dual, weight_pairing_ = sum.weight_pairing; }
+  // What processes tell each other: one for a layer, for a divided one one for each part. take_sums
+  // returns the rest.
+  void append_sums(std::vector<LayerSum>& sums) const;
+  std::span<const LayerSum> take_sums(std::span<const LayerSum> sums);
   void set_share(double share) { share_ = share; }
   LayerReport& report() { return report_; }
 
@@ -65,6 +70,7 @@ class LayerStep {
   MatrixView<T> start();                  // that memory, or empty
   double distance(Workspace& workspace);  // ‖W − W_0‖ / r
   std::size_t move_scratch() const;       // bytes that move() needs in a workspace
+  Shape held_shape() const { return {held_.rows.count(), shape_.cols}; }  // of the average
 
   // What a solver keeps between steps (the basis of a low-rank one), rows as long as the longer
   // side; else empty.
@@ -79,9 +85,12 @@ class LayerStep {
     double weight_pairing = 0;
     bool finite = true;
     bool taken = false;  // the average has taken the gradient in
+    std::byte* own_codes = nullptr;
+    const std::byte* codes = nullptr;
   };
 
   Direction<T> direction(Part* own, Index begin);
+  ConstMatrixView<T> whole_average(Workspace& workspace);
   template <class Body>
   void naming(const Body& body) const;
 
@@ -91,7 +100,7 @@ class LayerStep {
   const GeometryRules& rules_;
   double radius_;
   bool report_polar_error_;
-  bool elsewhere_;
+  Holding held_;
   StepBuffers<T> buffers_;
   std::vector<double> lengths_;
   std::vector<T> start_;               // W_0, where the rule needs it and it is not the caller's

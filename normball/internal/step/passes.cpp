@@ -13,22 +13,30 @@ Passes<T>::Passes(const std::vector<Layer>& layers, const Execution& execution,
     : undoable_(execution.undoable),
       report_weight_norms_(execution.report_weight_norms),
       external_(execution.external_momentum) {
-  if (peers) shared_.emplace(std::move(peers), layers.size());
+  if (peers) shared_.emplace(std::move(peers), layers);
   std::vector<LayerWork> loads;
   layers_.reserve(layers.size());
   for (const auto& layer : layers) {
     const size_t l = layers_.size();
-    const bool elsewhere = shared_ && shared_->elsewhere(l);
-    layers_.emplace_back(layer, execution, elsewhere);
-    if (elsewhere && !layers_.back().buffers().stored()) {
+    const Holding whole{.rows = {0, layer.shape.rows}};
+    const Holding held = shared_ ? shared_->held(l) : whole;
+    layers_.emplace_back(layer, execution, held);
+    if (held.elsewhere() && !layers_.back().buffers().stored()) {
       throw_invalid("Optimizer", "the direction of '", layer.name,
                     "' is not stored, so no process can own it: see share_layers()");
     }
-    loads.push_back({layer.shape, layers_.back().rules(), elsewhere});
+    if (held.divided() && resolve(layer.norm, layer.shape).geometry != Geometry::MaxAbs) {
+      throw_invalid("Optimizer", "'", layer.name, "' has the norm ", layer.norm,
+                    ", but only layers with the sign norm are divided by rows: see share_layers()");
+    }
+    loads.push_back({layer.shape, layers_.back().rules(), held.elsewhere()});
     move_scratch_ = std::max(move_scratch_, layers_.back().move_scratch());
   }
   work_ = divide_work(loads, execution.threads == 0 ? default_threads() : execution.threads);
   for (const auto& item : work_.items) layers_[item.layer].add_part(item.begin, item.end);
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    if (shared_ && shared_->held(l).divided()) layers_[l].connect(*shared_, l);
+  }
   workspaces_.resize(static_cast<size_t>(work_.threads));
   duals_.resize(layers.size());
   shares_.resize(layers.size());
@@ -187,7 +195,7 @@ template <class T>
 void Passes<T>::find_stage(Stage now, Find body) {
   const auto due = [&](const WorkItem& item) {
     LayerStep<T>& layer = layers_[item.layer];
-    return stage(layer) == now && layer.takes_part() && !layer.elsewhere();
+    return stage(layer) == now && layer.takes_part() && layer.has(item.part);
   };
   const auto first = std::ranges::find_if(work_.items, due);
   if (first == work_.items.end()) return;
@@ -330,9 +338,7 @@ void Passes<T>::exchange_sums() {
     }
   }
   sums_.clear();
-  for (const auto& layer : layers_) {
-    sums_.push_back(layer.elsewhere() ? LayerSum{} : layer.sum());
-  }
+  for (const auto& layer : layers_) layer.append_sums(sums_);
   bool taken = !settled_;
   problem_ = shared_->exchange(sums_, own, taken);
   settled_ = !taken;
@@ -340,7 +346,8 @@ void Passes<T>::exchange_sums() {
   if (!problem_.text.empty() && !problem_.nonfinite) {
     throw std::runtime_error(error_message("Optimizer::step", problem_.text));
   }
-  for (size_t l = 0; l < sums_.size(); ++l) layers_[l].set_sum(sums_[l]);
+  std::span<const LayerSum> rest = sums_;
+  for (auto& layer : layers_) rest = layer.take_sums(rest);
 }
 
 template <class T>

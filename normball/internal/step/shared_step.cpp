@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "normball/base/error.h"
+#include "normball/internal/step/sign_codes.h"
+#include "normball/internal/step/work.h"
 
 namespace normball::detail {
 namespace {
@@ -58,16 +60,67 @@ std::string difference(const StepFacts& first, const StepFacts& other) {
 
 }  // namespace
 
+// A message: what stops the process, the sums, the signs of its rows.
 template <class T>
-SharedStep<T>::SharedStep(std::shared_ptr<Peers<T>> peers, size_t layers)
+SharedStep<T>::SharedStep(std::shared_ptr<Peers<T>> peers, std::span<const Layer> layers)
     : peers_(std::move(peers)) {
-  for (size_t l = 0; l < layers; ++l) {
-    const int owner = owners_.emplace_back(peers_->owner(l));
-    if (owner < every_process || owner >= peers_->size()) {
-      throw_invalid("Optimizer", "layer ", l, " has the owner ", owner, " of ", peers_->size(),
+  const int size = peers_->size();
+  for (size_t l = 0; l < layers.size(); ++l) {
+    const Shape& shape = layers[l].shape;
+    SharedLayer layer{.shape = shape, .owner = peers_->owner(l)};
+    if (layer.owner < by_rows || layer.owner >= size) {
+      throw_invalid("Optimizer", "layer ", l, " has the owner ", layer.owner, " of ", size,
                     " processes");
     }
+    if (layer.owner == by_rows && size == 1) layer.owner = every_process;
+    if (layer.owner == by_rows) {
+      layer.held = {Holding::Kind::Rows, rows_of(shape, peers_->rank(), size)};
+      for (Index part = 0; part < part_count(shape); ++part) {
+        summers_.push_back(process_with(shape, part * rows_in_a_part(shape)));
+      }
+    } else {
+      const bool here = layer.owner == every_process || layer.owner == peers_->rank();
+      if (here) layer.held.rows = {0, shape.rows};
+      if (!here) layer.held.kind = Holding::Kind::Nothing;
+      summers_.push_back(std::max(layer.owner, 0));
+    }
+    layers_.push_back(layer);
   }
+  auto length = static_cast<Index>(sizeof(Sums) + summers_.size() * sizeof(LayerSum));
+  for (auto& layer : layers_) {
+    layer.codes = length;
+    if (!layer.held.divided()) continue;
+    Index most = 0;
+    for (int rank = 0; rank < size; ++rank) {
+      most = std::max(most, rows_of(layer.shape, rank, size).count());
+    }
+    length += most * sign_code_bytes(layer.shape.cols);
+  }
+  own_.resize(static_cast<size_t>(length));
+  all_.resize(own_.size() * static_cast<size_t>(size));
+}
+
+template <class T>
+int SharedStep<T>::process_with(const Shape& shape, Index row) const {
+  int rank = 0;
+  while (rows_of(shape, rank, peers_->size()).end <= row) ++rank;
+  return rank;
+}
+
+template <class T>
+std::byte* SharedStep<T>::own_codes(size_t layer, Index row) {
+  const SharedLayer& shared = layers_[layer];
+  return own_.data() + shared.codes +
+         (row - shared.held.rows.begin) * sign_code_bytes(shared.shape.cols);
+}
+
+template <class T>
+const std::byte* SharedStep<T>::codes(size_t layer, Index row) const {
+  const SharedLayer& shared = layers_[layer];
+  const int rank = process_with(shared.shape, row);
+  const Index first = rows_of(shared.shape, rank, peers_->size()).begin;
+  const auto message = static_cast<Index>(own_.size()) * rank;
+  return all_.data() + message + shared.codes + (row - first) * sign_code_bytes(shared.shape.cols);
 }
 
 template <class T>
@@ -91,9 +144,7 @@ template <class T>
 StepProblem SharedStep<T>::exchange(std::span<LayerSum> sums, const StepProblem& own, bool& taken) {
   peers_->wait();
   const auto size = static_cast<size_t>(peers_->size());
-  const size_t length = sizeof(Sums) + sums.size_bytes();
-  own_.resize(length);
-  all_.resize(length * size);
+  const size_t length = own_.size();
   const Sums head{.problem = !own.text.empty(), .taken = taken};
   std::memcpy(own_.data(), &head, sizeof head);
   if (!sums.empty()) std::memcpy(own_.data() + sizeof head, sums.data(), sums.size_bytes());
@@ -107,9 +158,9 @@ StepProblem SharedStep<T>::exchange(std::span<LayerSum> sums, const StepProblem&
     taken = taken || other.taken != 0;
   }
   if (StepProblem found = first_problem(own, flags); !found.text.empty()) return found;
-  for (size_t l = 0; l < sums.size(); ++l) {
-    const auto rank = static_cast<size_t>(std::max(owners_[l], 0));
-    std::memcpy(&sums[l], all_.data() + rank * length + sizeof head + l * sizeof(LayerSum),
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const auto rank = static_cast<size_t>(summers_[i]);
+    std::memcpy(&sums[i], all_.data() + rank * length + sizeof head + i * sizeof(LayerSum),
                 sizeof(LayerSum));
   }
   return {};

@@ -1,12 +1,12 @@
 // What the processes of a step tell each other: that all are at the same step before anything is
-// changed, what stops one of them, and the layers' sums. Internal.
+// changed, what stops one of them, the layers' sums, and the signs of divided layers. Internal.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "normball/peers.h"
+#include "normball/internal/step/holding.h"
 
 namespace normball::detail {
 
@@ -25,7 +25,7 @@ struct StepProblem {
   bool nonfinite = false;
 };
 
-// A layer's part of s.
+// A layer's part of s, or a part of that.
 struct LayerSum {
   double dual = 0, weight_pairing = 0;
 };
@@ -33,26 +33,37 @@ struct LayerSum {
 template <class T>
 class SharedStep {
  public:
-  SharedStep(std::shared_ptr<Peers<T>> peers, size_t layers);
+  SharedStep(std::shared_ptr<Peers<T>> peers, std::span<const Layer> layers);
 
-  bool elsewhere(size_t layer) const {
-    return owners_[layer] != every_process && owners_[layer] != peers_->rank();
-  }
-  bool sent(size_t layer) const { return owners_[layer] != every_process; }
+  const Holding& held(size_t layer) const { return layers_[layer].held; }
+  bool sent(size_t layer) const { return layers_[layer].owner >= 0; }
   Peers<T>& peers() { return *peers_; }
+
+  // From a row on, where a part begins: the codes that this process sends, and that it has got.
+  std::byte* own_codes(size_t layer, Index row);
+  const std::byte* codes(size_t layer, Index row) const;
 
   // Each returns the same in all processes: the problem of the first that has one, with its rank in
   // front. The text of a problem elsewhere reaches all.
   StepProblem agree(const StepFacts& facts, const StepProblem& own);
-  // sums <- those of the layers' owners (of rank 0 where all have them). `taken`: whether averages
-  // have taken their gradients in, here and then anywhere.
+  // sums <- those of the layers' owners (of rank 0 where all have them), one for each part of a
+  // divided layer. `taken`: whether averages have taken their gradients in, here and then anywhere.
   StepProblem exchange(std::span<LayerSum> sums, const StepProblem& own, bool& taken);
 
  private:
   StepProblem first_problem(const StepProblem& own, std::span<const unsigned char> flags);
 
+  struct SharedLayer {
+    Shape shape;
+    int owner;
+    Holding held = {};
+    Index codes = 0;  // where they begin in every process's message
+  };
+  int process_with(const Shape& shape, Index row) const;
+
   std::shared_ptr<Peers<T>> peers_;
-  std::vector<int> owners_;
+  std::vector<SharedLayer> layers_;
+  std::vector<int> summers_;          // which process has each of the sums
   std::vector<std::byte> own_, all_;  // of messages
 };
 

@@ -24,17 +24,18 @@ void validate(const Execution& execution) {
 
 template <class T>
 StepBuffers<T>::StepBuffers(const Execution& execution, const Shape& shape,
-                            const GeometryRules& rules, bool elsewhere)
+                            const GeometryRules& rules, const Holding& held)
     : light_(execution.light),
       external_(execution.external_momentum),
-      elsewhere_(elsewhere),
       stored_(rules.stored),
       some_overwrite_(execution.overwrite_gradients),
       direction_in_gradient_(execution.overwrite_gradients && rules.may_overwrite_gradient),
-      shape_(shape) {
-  const auto size = static_cast<size_t>(shape.size());
-  if (owns_average()) own_average_.resize(size);
-  if (stored_ && !direction_in_gradient_) own_direction_.resize(size);
+      shape_(shape),
+      held_(held) {
+  if (owns_average()) own_average_.resize(static_cast<size_t>(held_.rows.count() * shape.cols));
+  if (stored_ && !direction_in_gradient_) {
+    own_direction_.resize(static_cast<size_t>(shape.size()));
+  }
 }
 
 template <class T>
@@ -46,10 +47,10 @@ void StepBuffers<T>::bind(const Parameter<T>& parameter, double alpha, double ne
 
 template <class T>
 MatrixView<T> StepBuffers<T>::average() {
-  if (elsewhere_) return {};
+  if (held_.elsewhere()) return {};
   if (light_) return parameter_.gradient;
   if (external_) return parameter_.momentum;
-  return {own_average_.data(), shape_.rows, shape_.cols};
+  return {own_average_.data(), held_.rows.count(), shape_.cols};
 }
 
 template <class T>
@@ -61,7 +62,7 @@ MatrixView<T> StepBuffers<T>::direction() {
 
 template <class T>
 ConstMatrixView<T> StepBuffers<T>::next_average(Index begin, Index end, Workspace& workspace) {
-  const auto d = average().row_range(begin, end);
+  const auto d = average(begin, end);
   if (light_ || early_) return d;
   const auto next = workspace.matrix<T>(d.rows, d.cols);
   next_momentum<T>(d, parameter_.gradient.row_range(begin, end), alpha_, next);
@@ -70,15 +71,15 @@ ConstMatrixView<T> StepBuffers<T>::next_average(Index begin, Index end, Workspac
 
 template <class T>
 void StepBuffers<T>::take_gradient(Index begin, Index end) {
-  if (light_ || elsewhere_) return;
-  const auto d = average().row_range(begin, end);
+  if (light_) return;
+  const auto d = average(begin, end);
   next_momentum<T>(d, parameter_.gradient.row_range(begin, end), alpha_, d);
 }
 
 template <class T>
 void StepBuffers<T>::scale_for_next_gradient(Index begin, Index end) {
   if (!light_) return;
-  const auto d = average().row_range(begin, end);
+  const auto d = average(begin, end);
   const double carry = light_carry(alpha_, next_alpha_);
   for_each_run(d, [&](Index at, Index n) { kernels<T>().scale(d.data + at, carry, n); });
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "normball/internal/geometry.h"
+#include "normball/internal/step/holding.h"
 #include "normball/step.h"
 
 namespace normball::detail {
@@ -16,9 +17,8 @@ void validate(const Execution& execution);
 template <class T>
 class StepBuffers {
  public:
-  // `elsewhere`: another process has the average, and the direction comes from there.
   StepBuffers(const Execution& execution, const Shape& shape, const GeometryRules& rules,
-              bool elsewhere = false);
+              const Holding& held);
 
   // The tensors and weights of the newest gradient of this step and of the next.
   void bind(const Parameter<T>& parameter, double alpha, double next_alpha);
@@ -31,9 +31,12 @@ class StepBuffers {
   // must be seen before.
   bool must_look_ahead() const { return early_ || some_overwrite_; }
 
-  // What a step reads and writes; empty where it is elsewhere. The light form keeps d / alpha: d is
-  // scale() times this.
+  // What a step reads and writes: the rows that this process has. The light form keeps d / alpha: d
+  // is scale() times this.
   MatrixView<T> average();
+  MatrixView<T> average(Index begin, Index end) {  // rows of the layer
+    return average().row_range(begin - held_.rows.begin, end - held_.rows.begin);
+  }
   double scale() const { return light_ ? alpha_ : 1; }
   // u, where it is stored.
   MatrixView<T> direction();
@@ -41,9 +44,9 @@ class StepBuffers {
   // Whether the direction goes where the gradient was.
   bool overwrites() const { return stored_ && direction_in_gradient_; }
   bool writes_gradient() const { return light_ || overwrites(); }
-  bool writes_momentum() const { return external_ && !elsewhere_; }
+  bool writes_momentum() const { return external_ && !held_.elsewhere(); }
   bool takes_momentum() const { return external_; }
-  bool owns_average() const { return !light_ && !external_ && !elsewhere_; }
+  bool owns_average() const { return !light_ && !external_ && !held_.elsewhere(); }
 
   // Rows of the average as the step will leave it: in scratch memory, unless it is in place.
   ConstMatrixView<T> next_average(Index begin, Index end, Workspace& workspace);
@@ -57,11 +60,12 @@ class StepBuffers {
   void require_scaled_for(std::string_view where, std::string_view layer, double alpha) const;
 
  private:
-  bool light_, external_, elsewhere_, stored_;
+  bool light_, external_, stored_;
   bool some_overwrite_;  // of all layers
   bool direction_in_gradient_;
   bool early_ = false;
   Shape shape_;
+  Holding held_;
   std::vector<T> own_average_, own_direction_;
   Parameter<T> parameter_ = {};
   double alpha_ = 1, next_alpha_ = 1;

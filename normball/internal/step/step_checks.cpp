@@ -14,17 +14,23 @@ namespace {
 
 template <class T, class Entry>
 void require_shape(std::string_view where, const LayerStep<T>& layer, std::string_view what,
-                   MatrixView<Entry> view) {
+                   MatrixView<Entry> view, const Shape& shape) {
   require_view(where, view, "the ", what, " of '", layer.name(), "'");
-  const Shape& shape = layer.shape();
   if (view.rows != shape.rows || view.cols != shape.cols) {
     throw_invalid(where, "the ", what, " of '", layer.name(), "' is ", view.rows, "x", view.cols,
-                  "; the layer is ", shape.rows, "x", shape.cols);
+                  shape.rows == layer.shape().rows ? "; the layer is " : "; its rows here are ",
+                  shape.rows, "x", shape.cols);
   }
   if (reinterpret_cast<std::uintptr_t>(view.data) % alignof(Entry) != 0) {
     throw_invalid(where, "the ", what, " of '", layer.name(), "' does not start at a multiple of ",
                   alignof(Entry), " bytes");
   }
+}
+
+template <class T, class Entry>
+void require_shape(std::string_view where, const LayerStep<T>& layer, std::string_view what,
+                   MatrixView<Entry> view) {
+  require_shape(where, layer, what, view, layer.shape());
 }
 
 // Rounding aside, a step of more than 1 leaves the ball.
@@ -86,7 +92,7 @@ void require_parameters(std::string_view where, std::vector<LayerStep<T>>& layer
     if (!has_gradient) continue;
     require_shape(where, layers[l], "gradient", gradient);
     if (layers[l].buffers().writes_momentum()) {
-      require_shape(where, layers[l], "momentum", momentum);
+      require_shape(where, layers[l], "momentum", momentum, layers[l].held_shape());
     }
     if (momentum.data != nullptr && !layers[l].buffers().takes_momentum()) {
       throw_invalid(where, "'", layers[l].name(),
@@ -123,7 +129,9 @@ void require_apart(std::string_view where, std::vector<LayerStep<T>>& layers,
     if (!parameter.has_gradient || parameter.weight.empty()) continue;
     const auto& buffers = layers[l].buffers();
     targets.push_back({parameter.weight, l, "weight"});
-    if (buffers.writes_momentum()) targets.push_back({parameter.momentum, l, "momentum"});
+    if (buffers.writes_momentum() && !parameter.momentum.empty()) {
+      targets.push_back({parameter.momentum, l, "momentum"});
+    }
     targets.push_back({parameter.gradient, l, "gradient", buffers.writes_gradient()});
   }
   require_targets_apart(where, layers, targets);

@@ -15,6 +15,16 @@ constexpr double worth_a_team = 5e6;  // of a single matrix
 
 }  // namespace
 
+Index rows_in_a_part(const Shape& shape) {
+  return std::max<Index>(1, part_size / std::max<Index>(1, shape.cols));
+}
+
+Index part_count(const Shape& shape) {
+  if (shape.size() == 0) return 0;
+  const Index rows = rows_in_a_part(shape);
+  return (shape.rows + rows - 1) / rows;
+}
+
 Work divide_work(std::span<const LayerWork> layers, int threads) {
   const auto cost = [](const LayerWork& layer, Index rows) {
     return layer.elsewhere ? elementwise_cost(rows, layer.shape.cols)
@@ -25,7 +35,7 @@ Work divide_work(std::span<const LayerWork> layers, int threads) {
   for (size_t l = 0; l < layers.size(); ++l) {
     const auto& [shape, rules, elsewhere] = layers[l];
     if (shape.size() == 0) continue;  // however many empty rows it has
-    const Index rows = rules.stored ? shape.rows : std::max<Index>(1, part_size / shape.cols);
+    const Index rows = rules.stored ? shape.rows : rows_in_a_part(shape);
     total += cost(layers[l], shape.rows);
     for (Index begin = 0; begin < shape.rows; begin += rows) {
       work.items.push_back({.layer = l,

@@ -29,6 +29,10 @@ struct Work {
   int threads = 1;              // at most as many as were offered; a tiny model runs on one
 };
 
+// How a layer whose direction is a function of d is cut.
+Index rows_in_a_part(const Shape& shape);
+Index part_count(const Shape& shape);
+
 Work divide_work(std::span<const LayerWork> layers, int threads);
 
 }  // namespace normball::detail

@@ -241,12 +241,30 @@ TEST(Vit, DropLeavesBranchesOutOfSomeImagesInTrainingOnly) {
   EXPECT_EQ(without.forward(batch).loss.item<double>(), evaluated);
 }
 
-TEST(Vit, DropIsNotForSeveralRanks) {
-  EXPECT_NE(Vit({.layers = 2, .heads = 2, .width = 24, .drop = 0.1})
-                .unshared_because()
-                .find("model.drop = 0.1"),
-            std::string::npos);
-  EXPECT_EQ(Vit({.layers = 2, .heads = 2, .width = 24, .drop = 0}).unshared_because(), "");
+// A part of a micro-batch loses the branches that it loses in the whole.
+TEST(Vit, DropIsTheSameInAPartOfAMicroBatch) {
+  VitConfig config = small_vit();
+  config.drop = 0.5;
+  Vit model(config);
+  Random random(1);
+  model.initialize(random);
+  const Batch batch{torch::randn({64, 2, 12, 12}), torch::zeros({64}, torch::kInt64)};
+  const auto from = [&](double passes) { model.buffers()[0].tensor[1] = passes; };
+  from(3);
+  const double whole = model.forward(batch).loss.item<double>();
+  double parts = 0;
+  for (const auto& [first, end] : {std::pair{0, 40}, {40, 64}}) {
+    Batch part{batch.inputs.slice(0, first, end), batch.targets.slice(0, first, end)};
+    part.shared = 64;
+    part.first = first;
+    from(1);
+    EXPECT_TRUE(model.pass_over(2));
+    parts += model.forward(part).loss.item<double>() * (end - first) / 64;
+    EXPECT_EQ(model.buffers()[0].tensor[1].item<double>(), 4);
+  }
+  EXPECT_NEAR(parts, whole, 1e-6);
+  config.drop = 0;
+  EXPECT_FALSE(Vit(config).pass_over(1));
 }
 
 TEST(Vit, ShapesThatDoNotFitAreRefused) {

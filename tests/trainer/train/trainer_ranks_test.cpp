@@ -82,6 +82,14 @@ void spoil_gradient(const models::Model& model, const std::string& name, int ste
   }
 }
 
+// To sockets nearly all, in ranks other than the first.
+std::string written_bytes() {
+  std::ifstream io("/proc/self/io");
+  std::string name, bytes;
+  while (io >> name >> bytes && name != "wchar:") continue;
+  return bytes;
+}
+
 int run_rank() {
   const auto team = train::Team::find();
   try {
@@ -93,7 +101,7 @@ int run_rank() {
                            {.stop_after = stop.empty() ? 0 : std::stoi(stop), .team = team});
     if (!variable("BAD").empty()) spoil_gradient(trainer.model(), variable("BAD"), 3);
     trainer.run(progress);
-    std::cerr << screen.str();
+    std::cerr << screen.str() << "sent: " << written_bytes() << '\n';
     return 0;
   } catch (const normball::ranks::RanksError& error) {
     std::cerr << error.what() << '\n';
@@ -207,6 +215,8 @@ void expect_texts(const RankResult& result, const std::vector<std::string>& part
   }
 }
 
+const std::string vit =
+    "model.patch=7 model.layers=2 model.width=16 model.heads=2 model.drop=0.5 data.translate=0 ";
 const std::string unclipped = "optimizer.method=unconstrained_scion ";
 
 TEST_F(TrainerRanks, AnyNumberOfThemTrainsTheSame) {
@@ -227,6 +237,9 @@ TEST_F(TrainerRanks, AnyNumberOfThemTrainsTheSame) {
       {"auto", "gpt", "optimizer.rho=auto", {2}},
       {"search", "gpt", "optimizer.line_search=backtracking optimizer.alpha=1", {2}},
       {"mlp", "mlp", "", {4}},
+      // 784 x 400 with the sign norm, divided by rows: in three parts.
+      {"divided", "mlp", "norm.hidden=sign model.hidden=[400] optimizer.rho=1000", {2, 4}},
+      {"drop", "vit", vit + "train.micro_batch=16", {2, 3}},
       {"cnn", "cnn", "train.micro_batch=12 data.flip=true", {2, 3, 4}}};
   for (const auto& [name, model, settings, numbers] : cases) {
     const Environment variables = {{"MODEL", model}, {"SETTINGS", settings}};
@@ -247,10 +260,12 @@ TEST_F(TrainerRanks, OneThatStoppedGoesOnToTheBit) {
   for (const std::string& settings :
        {std::string("train.micro_batch=4"), unclipped + "optimizer.stepsize=distance_aware",
         unclipped + "optimizer.stepsize=momo", std::string("optimizer.rho=auto"),
-        std::string("optimizer.line_search=smoothness")}) {
+        std::string("optimizer.line_search=smoothness"),
+        std::string("norm.hidden=sign model.hidden=[400]"), vit}) {
     const std::string whole = "whole" + std::to_string(number);
     const std::string parts = "parts" + std::to_string(number++);
-    const Environment variables = {{"MODEL", "gpt"}, {"SETTINGS", settings}};
+    const std::string model = settings == vit ? "vit" : number > 5 ? "mlp" : "gpt";
+    const Environment variables = {{"MODEL", model}, {"SETTINGS", settings}};
     train(whole, 3, variables);
     Environment first = variables;
     first["STOP_AFTER"] = "2";
@@ -264,18 +279,24 @@ TEST_F(TrainerRanks, OneThatStoppedGoesOnToTheBit) {
 }
 
 TEST_F(TrainerRanks, ARunOfFourGoesOnInOneInTwoAndInThree) {
-  const Environment variables = {{"MODEL", "gpt"}, {"SETTINGS", "run.resume=auto"}};
-  train("whole", 1, variables);
-  const auto then = [&](int ranks, const std::string& steps) {
-    Environment more = variables;
-    more["STOP_AFTER"] = steps;
-    train("parts", ranks, more);
-  };
-  then(4, "2");
-  then(1, "1");
-  then(2, "1");
-  then(3, "2");
-  expect_same_up_to_rounding("parts", "whole");
+  Environment variables;
+  for (const auto& [model, settings] :
+       {std::pair("mlp", "norm.hidden=sign model.hidden=[400] optimizer.rho=1000 "), {"gpt", ""}}) {
+    fs::remove_all(directory_ / "whole");
+    fs::remove_all(directory_ / "parts");
+    variables = {{"MODEL", model}, {"SETTINGS", settings + std::string("run.resume=auto")}};
+    train("whole", 1, variables);
+    const auto then = [&](int ranks, const std::string& steps) {
+      Environment more = variables;
+      more["STOP_AFTER"] = steps;
+      train("parts", ranks, more);
+    };
+    then(4, "2");
+    then(1, "1");
+    then(2, "1");
+    then(3, "2");
+    expect_same_up_to_rounding("parts", "whole");
+  }
   const auto results = start("again", 1, variables);  // no note where nothing changed
   EXPECT_EQ(results[0].text.find("ranks"), std::string::npos) << results[0].text;
 }
@@ -295,6 +316,48 @@ TEST_F(TrainerRanks, ABadGradientInOneMovesNoWeightInAny) {
   for (const auto& result : start("alone", 1, skip, 0, bad)) EXPECT_EQ(result.code, 0);
   expect_same_up_to_rounding("skipped", "alone");
   EXPECT_EQ(checkpoint("skipped").state.cursor.at("optimizer_steps"), 5);
+}
+
+// As much as DDP alone: gradients of matrices to their owners, directions back.
+TEST_F(TrainerRanks, SendNoMoreThanTheTableSays) {
+  const std::string settings = "model.width=64 run.eval_every=0 run.steps=";
+  const auto sent = [&](int steps) {
+    const std::string name = "sent" + std::to_string(steps);
+    const auto results =
+        start(name, 2, {{"MODEL", "gpt"}, {"SETTINGS", settings + std::to_string(steps)}});
+    EXPECT_EQ(results[1].code, 0) << results[1].text;
+    const size_t at = results[1].text.find("sent: ");
+    return at == std::string::npos ? 0 : std::stod(results[1].text.substr(at + 6));
+  };
+  const double of_a_step = (sent(6) - sent(2)) / 4;
+  double elements = 0;
+  const auto saved = checkpoint("sent6");
+  for (const auto& tensor : saved.model.tensors()) {
+    elements += static_cast<double>(tensor.data.size()) / sizeof(float);
+  }
+  EXPECT_GE(of_a_step, sizeof(float) * elements);
+  EXPECT_LE(of_a_step, 1.05 * sizeof(float) * elements);
+}
+
+// What is measured of whole gradients does not change the run, and is that of one process.
+TEST_F(TrainerRanks, MeasureAsOneProcess) {
+  const std::string settings = "run.probe_every=2 run.gap_every=3 run.gap_batches=2";
+  train("alone", 1, {{"MODEL", "gpt"}, {"SETTINGS", settings}});
+  train("plain", 3, {{"MODEL", "gpt"}, {"SETTINGS", ""}});
+  train("measured", 3, {{"MODEL", "gpt"}, {"SETTINGS", settings}});
+  EXPECT_EQ(difference(checkpoint("plain").model, checkpoint("measured").model), 0);
+  const auto a = metrics("measured"), b = metrics("alone");
+  ASSERT_EQ(a.size(), b.size());
+  int seen = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    for (const char* what : {"probe_ratio", "probe_dual_norm", "full_dual_norm", "full_loss"}) {
+      ASSERT_EQ(a[i].number(what).has_value(), b[i].number(what).has_value()) << what;
+      if (!a[i].number(what)) continue;
+      EXPECT_NEAR(*a[i].number(what) / *b[i].number(what), 1, 1e-3) << what;
+      ++seen;
+    }
+  }
+  EXPECT_EQ(seen, 3 * 2 + 2 * 2);
 }
 
 // Also where the place to read it is in the rank that fails.
