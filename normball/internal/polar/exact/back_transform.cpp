@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "normball/base/parallel.h"
 #include "normball/internal/kernels/blas.h"
 #include "normball/internal/kernels/kernels.h"
 #include "normball/internal/polar/exact/rank_update.h"
 #include "normball/internal/polar/exact/tridiagonal.h"
+#include "normball/internal/polar/exact/widened.h"
 #include "normball/internal/polar/panels.h"
 
 namespace normball::detail {
@@ -68,6 +70,25 @@ void times_symmetric(ConstMatrixView<T> v, ConstMatrixView<T> f, MatrixView<T> o
   });
 }
 
+// inner <- y aᵀ with sums in double: rounding of these sums would be half of the error of the whole
+// transformation.
+template <class T>
+void product_of_rows(ConstMatrixView<T> y, ConstMatrixView<T> a, MatrixView<T> inner,
+                     Workspace& workspace) {
+  if constexpr (std::is_same_v<T, double>) {
+    blas::gemm<double>(1, y, Op::None, a, Op::Transpose, 0, inner);
+  } else {
+    const Workspace::Frame frame(workspace);
+    const auto wide_y = workspace.matrix<double>(y.rows, y.cols),
+               wide_a = workspace.matrix<double>(a.rows, a.cols),
+               wide = workspace.matrix<double>(inner.rows, inner.cols);
+    convert(y, wide_y);
+    convert(a, wide_a);
+    blas::gemm<double>(1, wide_y, Op::None, wide_a, Op::Transpose, 0, wide);
+    convert(wide, inner);
+  }
+}
+
 // f <- (I - vᵀ a) f (I - vᵀ a)ᵀ as f - vᵀ y - yᵀ v with y = a f - (a f aᵀ) v / 2.
 template <class T>
 void two_sided_update(const BlockReflector<T>& h, MatrixView<T> f, Workspace& workspace,
@@ -76,7 +97,7 @@ void two_sided_update(const BlockReflector<T>& h, MatrixView<T> f, Workspace& wo
   const Index count = h.v.rows;
   const auto y = workspace.matrix<T>(count, f.rows), inner = workspace.matrix<T>(count, count);
   times_symmetric<T>(h.a, f, y, threads);
-  blas::gemm<T>(1, y, Op::None, h.a, Op::Transpose, 0, inner);
+  product_of_rows<T>(y, h.a, inner, workspace);
   // inner is symmetric; the transposed product is the one without malloc (see blas::gemm)
   blas::gemm<T>(T(-0.5), inner, Op::Transpose, h.v, Op::None, 1, y);
   subtract_rank_2k<T>(h.v, y, f, threads);

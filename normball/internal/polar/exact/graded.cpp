@@ -56,8 +56,8 @@ class EndGrid {
   // eigenvalues where rounding spreads, and to the largest where it does not. The largest
   // direction of x has all of it, which counts in <x, q> where that outweighs the others.
   bool suits(size_t t, size_t s) const {
-    constexpr double spread = 16, single = 16, most_error = 1.5e-4;
-    constexpr double in_pairing = 0.15, most_pairing = 6e-6;
+    constexpr double spread = 7, single = 7, most_error = 1.5e-4;
+    constexpr double in_pairing = 0.34, most_pairing = 6e-6;
     const double growth = std::sqrt(std::max(1.0, n_ / 600));
     const double error = growth * rounding * std::sqrt(shifts[t]) *
                          (spread * mean_square(t, s) + single / std::sqrt(shifts[s]));
@@ -90,12 +90,13 @@ class EndGrid {
 };
 
 // The ends that cost least; none where double throughout costs less. Costs are in units of one
-// direction at the top that is brought down in double.
+// direction at the top that is brought down in double; those that count as zero cost the same
+// everywhere.
 std::optional<Ends> choose_ends(const GradedGram& gram) {
   const Index n = gram.t.size(), zeros = n - gram.kept;
   const EndGrid grid(gram);
   std::optional<Ends> best;
-  double least = 0.5 * static_cast<double>(n);
+  double least = 0.23 * static_cast<double>(n);
   size_t s = 0;
   for (size_t t = 0; t <= EndGrid::last; ++t) {
     s = std::max(s, t);
@@ -107,7 +108,7 @@ std::optional<Ends> choose_ends(const GradedGram& gram) {
     const bool narrow = small == 0 && grid.suits_at_top(t, at);
     const double each = narrow ? 0.4 : 1, reading = static_cast<double>(n) / (narrow ? 50 : 16);
     const double cost = each * static_cast<double>(top) + 2 * static_cast<double>(small) +
-                        (top + small > 0 ? reading : 0) + static_cast<double>(zeros);
+                        (top + small > 0 ? reading : 0);
     if (cost < least) {
       least = cost;
       best = Ends{top, small + zeros, std::max(gram.low, grid.shifts[at] * gram.high),

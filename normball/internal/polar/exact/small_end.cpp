@@ -8,6 +8,7 @@
 
 #include "normball/internal/kernels/blas.h"
 #include "normball/internal/kernels/kernels.h"
+#include "normball/internal/polar/exact/small_cluster.h"
 #include "normball/internal/polar/exact/tuning.h"
 
 namespace normball::detail {
@@ -17,13 +18,14 @@ namespace {
 struct Bracket {
   double low, high;
   bool done = false;
+  bool close = false;  // to another, so that it cannot be isolated
 
   double width() const { return high - low; }
   double middle() const { return (low + high) / 2; }
 };
 
 // Of two eigenvalues whose vectors rounding still tells apart.
-constexpr double least_gap = 1e-12, floor_of_residuals = 8e-16;
+constexpr double least_gap = 1e-13, floor_of_residuals = 8e-16;
 
 double gap_at(std::span<const Bracket> brackets, size_t j, double limit) {
   const double right = j + 1 < brackets.size() ? brackets[j + 1].low : limit;
@@ -31,7 +33,7 @@ double gap_at(std::span<const Bracket> brackets, size_t j, double limit) {
   return j == 0 ? gap : std::min(gap, brackets[j].low - brackets[j - 1].high);
 }
 
-// Narrows the brackets by Sturm counts until each is small against the gaps around it.
+// Narrows the brackets by Sturm counts until each is small against the gaps around it, or `close`.
 template <class T>
 bool isolate(const Tridiagonal<T>& t, double lowest, double limit, double scale,
              std::span<Bracket> brackets) {
@@ -72,15 +74,23 @@ bool isolate(const Tridiagonal<T>& t, double lowest, double limit, double scale,
     }
     for (size_t j = 0; j < brackets.size(); ++j) {
       const double gap = gap_at(brackets, j, limit);
-      brackets[j].done = brackets[j].width() <= narrow * gap;
-      if (!brackets[j].done && brackets[j].width() < least_gap) return false;
+      brackets[j].close = brackets[j].width() > narrow * gap;
+      brackets[j].done = !brackets[j].close || brackets[j].width() < narrow * least_gap;
     }
   }
   return false;
 }
 
+// The number of the first brackets up to the last one that could not be isolated.
+Index clustered(std::span<const Bracket> brackets) {
+  Index count = std::ssize(brackets);
+  while (count > 0 && !brackets[static_cast<size_t>(count - 1)].close) --count;
+  return count;
+}
+
 // The values.size() smallest eigenvalues of t, ascending, between lowest and limit, and their
-// eigenvectors as the rows of `vectors`. False where they cannot be told apart.
+// eigenvectors as the rows of `vectors`. False where they cannot be told apart, unless they are in
+// a cluster at zero.
 template <class T>
 bool bisected_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, double scale,
                          std::span<T> values, MatrixView<T> vectors, Workspace& workspace) {
@@ -90,6 +100,8 @@ bool bisected_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, d
   const Index n = t.size(), count = vectors.rows;
   const auto brackets = workspace.take<Bracket>(count);
   if (!isolate(t, lowest / scale, limit / scale, scale, brackets)) return false;
+  const Index close = clustered(brackets);
+  if (close > 0 && (std::is_same_v<T, float> || limit <= 0)) return false;
   const auto diagonal = workspace.take<double>(n), off = workspace.take<double>(n);
   for (Index i = 0; i < n; ++i) {
     const auto at = static_cast<size_t>(i);
@@ -97,7 +109,7 @@ bool bisected_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, d
     off[at] = i + 1 < n ? static_cast<double>(t.off_diagonal[at]) / scale : 0;
   }
   const auto work = workspace.take<double>(4 * n * lanes), z = workspace.take<double>(n * lanes);
-  for (Index first = 0; first < count; first += lanes) {
+  for (Index first = close; first < count; first += lanes) {
     const Index used = std::min(lanes, count - first);
     const auto bracket = [&](Index l) {
       return static_cast<size_t>(first + std::min(l, used - 1));
@@ -128,6 +140,14 @@ bool bisected_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, d
       for (Index i = 0; i < n; ++i) {
         row[i] = static_cast<T>(z[static_cast<size_t>(i * lanes + l)] / length);
       }
+    }
+  }
+  if constexpr (std::is_same_v<T, double>) {
+    if (close > 0 &&
+        !small_cluster(t, brackets[static_cast<size_t>(close - 1)].high * scale, limit, scale,
+                       vectors.row_range(close, count), values.first(static_cast<size_t>(close)),
+                       vectors.row_range(0, close), workspace)) {
+      return false;
     }
   }
   // Vectors of close eigenvalues are orthogonal only up to the floor over their gap.
