@@ -47,18 +47,26 @@ void gram_of_parts(const ShortSide<float>& side, ConstMatrixView<float> x, Matri
   constexpr Index most = 192, worth_two = 512;
   const Workspace::Frame frame(workspace);
   const Index n = r.rows, length = side.length(x), count = length >= worth_two ? 2 : 1;
-  const auto buffers = workspace.matrix<double>(count, n * std::min(length, most));
+  const Index padded = (n + gram_panel - 1) / gram_panel * gram_panel;
+  const auto buffers = workspace.matrix<double>(count, padded * std::min(length, most));
   const auto second = workspace.matrix<double>(count == 2 ? n : 0, n);
   const Op op = side.left ? Op::None : Op::Transpose;
+  const auto gram = kernels<float>().gram;
   parallel_for(count, worth_threads(n, length, n, side.threads), [&](Index p, int) {
+    const MatrixView<double> to = p == 0 ? r : second;
     const Range all = panel(length, count, p);
     const Index pieces = (all.size + most - 1) / most;
     for (Index i = 0; i < pieces; ++i) {
       const Range range = panel(all.size, pieces, i);
       const auto from = side.stretch(x, all.begin + range.begin, range.size);
+      if (gram != nullptr) {
+        gram(to.data, to.stride, from.data, from.stride, !side.left, n, range.size, i > 0,
+             buffers.row(p));
+        continue;
+      }
       const MatrixView<double> piece(buffers.row(p), from.rows, from.cols);
       convert(from, piece);
-      blas::syrk<double>(1, piece, op, i == 0 ? 0 : 1, p == 0 ? r : second);
+      blas::syrk<double>(1, piece, op, i == 0 ? 0 : 1, to);
     }
   });
   for (Index i = 0; i < second.rows; ++i) {
