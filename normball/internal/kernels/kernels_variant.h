@@ -42,6 +42,9 @@ struct Kernels {
   // out <- out - Σ_k (a[k] v_k + b[k] w_k) for the rows v_k, w_k of two matrices of the same stride
   void (*subtract_rows)(T* out, const T* v, const T* w, Index stride, const T* a, const T* b,
                         Index count, Index n);
+  // out <- x - Σ_k a[k] v_k for the rows v_k of a matrix in double; sums in double
+  void (*subtract_wide_rows)(T* out, const T* x, const double* v, Index stride, const double* a,
+                             Index count, Index n);
   // products[k] <- <v_k, x> for the rows v_k of a matrix; sums in T
   void (*row_products)(T* products, const T* v, Index stride, const T* x, Index count, Index n);
   // The upper triangle of the n x n matrix a <- a - v wᵀ - w vᵀ

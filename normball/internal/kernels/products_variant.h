@@ -127,6 +127,26 @@ void subtract_rows(T* __restrict out, const T* __restrict v, const T* __restrict
   for (; i < n; ++i) one(i);
 }
 
+template <class T>
+void subtract_wide_rows(T* __restrict out, const T* __restrict x, const double* __restrict v,
+                        Index stride, const double* __restrict a, Index count, Index n) {
+  constexpr Index width = 32;
+  double sum[width];
+  Index i = 0;
+  for (; i + width <= n; i += width) {
+    for (Index l = 0; l < width; ++l) sum[l] = static_cast<double>(x[i + l]);
+    for (Index k = 0; k < count; ++k) {
+      for (Index l = 0; l < width; ++l) sum[l] -= a[k] * v[k * stride + i + l];
+    }
+    for (Index l = 0; l < width; ++l) out[i + l] = static_cast<T>(sum[l]);
+  }
+  for (; i < n; ++i) {
+    double rest = static_cast<double>(x[i]);
+    for (Index k = 0; k < count; ++k) rest -= a[k] * v[k * stride + i];
+    out[i] = static_cast<T>(rest);
+  }
+}
+
 template <int rows, class T>
 void products_of(T* __restrict products, const T* __restrict v, Index stride, const T* __restrict x,
                  Index n) {

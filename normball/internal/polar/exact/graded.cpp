@@ -217,6 +217,19 @@ void take_out_in_float(const ShortSide<float>& side, ConstMatrixView<double> u,
   side.transform(-1, scaled_rows<float>(u, shares, workspace), Op::Transpose, part, 1, out);
 }
 
+// part <- u x in double (x uᵀ), which where `roughly` has the accuracy of float.
+void multiply_vectors(const ShortSide<float>& side, ConstMatrixView<double> u,
+                      ConstMatrixView<float> x, bool roughly, MatrixView<double> part,
+                      Workspace& workspace) {
+  if (!roughly) return project_on(side, u, x, part, workspace);
+  const Workspace::Frame frame(workspace);
+  const auto narrow = workspace.matrix<float>(u.rows, u.cols);
+  const auto product = side.matrix(u.rows, x, workspace);
+  convert(u, narrow);
+  side.transform(1, narrow, Op::None, x, 0, product);
+  convert(product, part);
+}
+
 }  // namespace
 
 Graded graded_polar(const ShortSide<float>& side, const GradedGram& gram, ConstMatrixView<float> x,
@@ -237,29 +250,41 @@ Graded graded_polar(const ShortSide<float>& side, const GradedGram& gram, ConstM
 
   const auto vectors = pairs.vectors.row_range(zeros, pairs.vectors.rows);
   const auto values = pairs.values.subspan(static_cast<size_t>(zeros));
-  const auto part = side.matrix(small, x, workspace);
+  const Index count = vectors.rows;
+  const auto part =
+      workspace.matrix<double>(side.left ? count : x.rows, side.left ? x.cols : count);
+  const auto part_of = [&](Index begin, Index end) {
+    return side.left ? part.row_range(begin, end) : part.block(0, begin, part.rows, end - begin);
+  };
   ConstMatrixView<float> reduced = x;
-  if (vectors.rows > 0) back_transform(gram.h, {}, 0, vectors, workspace, side.threads);
-  if (ends->top > 0) {
-    const auto shares = workspace.take<double>(ends->top);
-    for (size_t i = 0; i < shares.size(); ++i) {
-      shares[i] = 1 - ends->tau() / std::sqrt(values[static_cast<size_t>(small) + i]);
-    }
-    if (ends->narrow) {
-      take_out_in_float(side, vectors, shares, x, spare, workspace);
-    } else {
-      take_out(side, vectors, shares, x, part, spare, workspace);
-    }
+  if (count > 0) back_transform(gram.h, {}, 0, vectors, workspace, side.threads);
+  const auto shares = workspace.take<double>(ends->top);
+  for (size_t i = 0; i < shares.size(); ++i) {
+    shares[i] = 1 - ends->tau() / std::sqrt(values[static_cast<size_t>(small) + i]);
+  }
+  if (ends->narrow && ends->top > 0) {
+    take_out_in_float(side, vectors, shares, x, spare, workspace);
     reduced = spare;
-  } else if (small > 0) {
-    project_on(side, vectors, x, part, workspace);
+  } else if (count > 0) {
+    // An error of uᵢx stays in the direction uᵢ, where P is 1/τ for those at the top.
+    constexpr double most_above = 300;
+    const bool roughly = small == 0 && std::sqrt(gram.high) <= most_above * ends->tau();
+    multiply_vectors(side, vectors, x, roughly, part, workspace);
+    if (ends->top > 0) {
+      subtract_products(side,
+                        scaled_rows<double>(vectors.row_range(small, count), shares, workspace),
+                        part_of(small, count), x, spare, workspace);
+      reduced = spare;
+    }
   }
   side.multiply(factor, reduced, 0, q);
   if (small > 0) {
     const auto weights = workspace.take<double>(small);
     for (size_t i = 0; i < weights.size(); ++i) weights[i] = 1 / std::sqrt(values[i]);
+    const auto rounded = side.matrix(small, x, workspace);
+    convert(part_of(0, small), rounded);
     side.transform(1, scaled_rows<float>(vectors.row_range(0, small), weights, workspace),
-                   Op::Transpose, part, 1, q);
+                   Op::Transpose, rounded, 1, q);
   }
   return Graded::Done;
 }

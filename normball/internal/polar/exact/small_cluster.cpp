@@ -102,12 +102,12 @@ bool small_cluster(const Tridiagonal<double>& t, double bound, double limit, dou
   }
   // Every step damps the eigenvalues above `limit` by this against those of the cluster.
   const double damping = (limit / scale + shift) / (2 * shift);
-  const int steps = static_cast<int>(std::ceil(-std::log(leak) / std::log(damping)));
+  const int steps = 2 + static_cast<int>(std::ceil(-std::log(leak) / std::log(damping)));
   for (int step = 1; step <= steps; ++step) {
     factors.solve(z);
-    if ((step % between == 0 || step == steps) && !orthonormalize(others, z, workspace)) {
-      return false;
-    }
+    // At once, because random columns may be nearly dependent.
+    const bool due = step == 1 || step % between == 0 || step == steps;
+    if (due && !orthonormalize(others, z, workspace)) return false;
   }
   multiply(t, scale, z, tz);
   const auto inner = workspace.matrix<double>(count, count);
