@@ -86,7 +86,7 @@ bool looks_full(ConstMatrixView<T> r, double shift, double level, MatrixView<T> 
     zero += pivot * pivot < excess * shift ? 1 : 0;
     small += pivot * pivot < level ? 1 : 0;
   }
-  return 8 * zero <= n && 5 * small <= 2 * n;
+  return 8 * zero <= n && 2 * small <= n;
 }
 
 #define NORMBALL_INSTANTIATE(T)                                                         \
