@@ -217,17 +217,31 @@ void take_out_in_float(const ShortSide<float>& side, ConstMatrixView<double> u,
   side.transform(-1, scaled_rows<float>(u, shares, workspace), Op::Transpose, part, 1, out);
 }
 
-// part <- u x in double (x uᵀ), which where `roughly` has the accuracy of float.
-void multiply_vectors(const ShortSide<float>& side, ConstMatrixView<double> u,
-                      ConstMatrixView<float> x, bool roughly, MatrixView<double> part,
-                      Workspace& workspace) {
-  if (!roughly) return project_on(side, u, x, part, workspace);
+// part <- u x (x uᵀ) as a product in float for eigenvectors u, with the lengths it must have: the
+// roots of the eigenvalues.
+void multiply_roughly(const ShortSide<float>& side, ConstMatrixView<double> u,
+                      std::span<const double> eigenvalues, ConstMatrixView<float> x,
+                      MatrixView<double> part, Workspace& workspace) {
   const Workspace::Frame frame(workspace);
   const auto narrow = workspace.matrix<float>(u.rows, u.cols);
   const auto product = side.matrix(u.rows, x, workspace);
   convert(u, narrow);
   side.transform(1, narrow, Op::None, x, 0, product);
+  const auto factors = workspace.take<double>(u.rows), squares = workspace.take<double>(u.rows);
+  std::ranges::fill(squares, 0.0);
+  for (Index i = 0; i < product.rows; ++i) {
+    if (side.left) {
+      squares[static_cast<size_t>(i)] = kernels<float>().sum_squares(product.row(i), 1, x.cols);
+    } else {
+      kernels<float>().add_squares(squares.data(), product.row(i), 1, u.rows);
+    }
+  }
+  for (size_t i = 0; i < factors.size(); ++i) factors[i] = std::sqrt(eigenvalues[i] / squares[i]);
   convert(product, part);
+  for (Index i = 0; i < part.rows; ++i) {
+    double* row = part.row(i);
+    for (Index j = 0; j < part.cols; ++j) row[j] *= factors[static_cast<size_t>(side.left ? i : j)];
+  }
 }
 
 }  // namespace
@@ -267,9 +281,13 @@ Graded graded_polar(const ShortSide<float>& side, const GradedGram& gram, ConstM
     reduced = spare;
   } else if (count > 0) {
     // An error of uᵢx stays in the direction uᵢ, where P is 1/τ for those at the top.
-    constexpr double most_above = 300;
+    constexpr double most_above = 100;
     const bool roughly = small == 0 && std::sqrt(gram.high) <= most_above * ends->tau();
-    multiply_vectors(side, vectors, x, roughly, part, workspace);
+    if (roughly) {
+      multiply_roughly(side, vectors, values, x, part, workspace);
+    } else {
+      project_on(side, vectors, x, part, workspace);
+    }
     if (ends->top > 0) {
       subtract_products(side,
                         scaled_rows<double>(vectors.row_range(small, count), shares, workspace),
