@@ -89,11 +89,12 @@ Index clustered(std::span<const Bracket> brackets) {
 }
 
 // The values.size() smallest eigenvalues of t, ascending, between lowest and limit, and their
-// eigenvectors as the rows of `vectors`. False where they cannot be told apart, unless they are in
-// a cluster at zero.
+// eigenvectors as the rows of `vectors`. False where they cannot be told apart, unless t is
+// positive (semidefinite, up to rounding) and they are in a cluster at zero.
 template <class T>
 bool bisected_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, double scale,
-                         std::span<T> values, MatrixView<T> vectors, Workspace& workspace) {
+                         bool positive, std::span<T> values, MatrixView<T> vectors,
+                         Workspace& workspace) {
   constexpr int most_steps = 6;
   constexpr Index lanes = twisted_lanes;
   const Workspace::Frame frame(workspace);
@@ -101,7 +102,7 @@ bool bisected_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, d
   const auto brackets = workspace.take<Bracket>(count);
   if (!isolate(t, lowest / scale, limit / scale, scale, brackets)) return false;
   const Index close = clustered(brackets);
-  if (close > 0 && (std::is_same_v<T, float> || limit <= 0)) return false;
+  if (close > 0 && (std::is_same_v<T, float> || !positive)) return false;
   const auto diagonal = workspace.take<double>(n), off = workspace.take<double>(n);
   for (Index i = 0; i < n; ++i) {
     const auto at = static_cast<size_t>(i);
@@ -187,8 +188,9 @@ bool lapack_eigenpairs(const Tridiagonal<T>& t, double scale, std::span<T> value
 
 template <class T>
 bool lowest_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, double scale,
-                       std::span<T> values, MatrixView<T> vectors, Workspace& workspace) {
-  return bisected_eigenpairs(t, lowest, limit, scale, values, vectors, workspace) ||
+                       bool positive, std::span<T> values, MatrixView<T> vectors,
+                       Workspace& workspace) {
+  return bisected_eigenpairs(t, lowest, limit, scale, positive, values, vectors, workspace) ||
          lapack_eigenpairs(t, scale, values, vectors, workspace);
 }
 
@@ -197,7 +199,7 @@ bool lowest_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, dou
 template <class T>
 bool smallest_eigenpairs(const Tridiagonal<T>& t, double limit, double scale, std::span<T> values,
                          MatrixView<T> vectors, Workspace& workspace) {
-  return lowest_eigenpairs(t, -16 * Tuning<T>::noise * scale, limit, scale, values, vectors,
+  return lowest_eigenpairs(t, -16 * Tuning<T>::noise * scale, limit, scale, true, values, vectors,
                            workspace);
 }
 
@@ -209,7 +211,8 @@ bool largest_eigenpairs(const Tridiagonal<T>& t, double limit, double scale, std
   std::ranges::transform(t.diagonal, negative.diagonal.begin(), std::negate<T>());
   std::transform(t.off_diagonal.begin(), t.off_diagonal.end() - 1, negative.off_diagonal.begin(),
                  std::negate<T>());
-  if (!lowest_eigenpairs(negative, -1.01 * scale, -limit, scale, values, vectors, workspace)) {
+  if (!lowest_eigenpairs(negative, -1.01 * scale, -limit, scale, false, values, vectors,
+                         workspace)) {
     return false;
   }
   std::ranges::transform(values, values.begin(), std::negate<T>());
