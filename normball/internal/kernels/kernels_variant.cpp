@@ -1,6 +1,8 @@
 // Compiled once for each instruction set: variants.h says what that forbids here.
 #include "normball/internal/kernels/kernels_variant.h"
 
+#include "normball/internal/kernels/gram_variant.h"
+#include "normball/internal/kernels/products_variant.h"
 #include "normball/internal/kernels/variants.h"
 
 namespace normball::detail {
@@ -154,96 +156,6 @@ void scale_and_add(T* __restrict g, T r, T* __restrict out, Index n) {
   }
 }
 
-// 64 bytes at any address. The compiler cuts it into what the instruction set has, so the order of
-// summation is the same in every variant.
-template <class T>
-struct Wide;
-template <>
-struct Wide<float> {
-  typedef float type __attribute__((vector_size(64), aligned(4), may_alias));
-  typedef int lanes __attribute__((vector_size(64)));
-};
-template <>
-struct Wide<double> {
-  typedef double type __attribute__((vector_size(64), aligned(8), may_alias));
-  typedef long lanes __attribute__((vector_size(64)));
-};
-
-// Rows j to j + count - 1: y is read and written once for them. Columns are taken in multiples of
-// the vector's width, so that a matrix with aligned rows is read aligned; what of the first vector
-// lies left of the triangle is masked out. The rows that follow are fetched meanwhile.
-template <int count, class T>
-void add_symmetric_band(T* __restrict y, const T* __restrict a, Index stride, const T* __restrict x,
-                        Index j, Index n) {
-  using V = typename Wide<T>::type;
-  constexpr Index width = 64 / sizeof(T);
-  const T* row[count];
-  T factor[count], sum[count] = {};
-  V sums[count] = {};
-  for (int k = 0; k < count; ++k) {
-    row[k] = a + (j + k) * stride;
-    factor[k] = x[j + k];
-    sum[k] += row[k][j + k] * factor[k];
-    for (int l = 0; l < k; ++l) {
-      sum[l] += row[l][j + k] * factor[k];
-      sum[k] += row[l][j + k] * factor[l];
-    }
-  }
-  const auto add = [&](Index i, const auto&... keep) {
-    V xi = *reinterpret_cast<const V*>(x + i), product = {};
-    ((xi = keep ? xi : V{}), ...);
-    for (int k = 0; k < count; ++k) {
-      V r = *reinterpret_cast<const V*>(row[k] + i);
-      ((r = keep ? r : V{}), ...);
-      __builtin_prefetch(row[k] + count * stride + i);
-      product += r * factor[k];
-      sums[k] += r * xi;
-    }
-    *reinterpret_cast<V*>(y + i) += product;
-  };
-  Index i = j + count;
-  const Index aligned = i / width * width;
-  if (aligned < i && aligned + width <= n) {
-    typename Wide<T>::lanes lane;
-    for (Index l = 0; l < width; ++l) lane[l] = static_cast<int>(l);
-    const auto keep = lane >= static_cast<int>(i - aligned);
-    add(aligned, keep);
-    i = aligned + width;
-  }
-  for (; i + width <= n; i += width) add(i);
-  for (; i < n; ++i) {
-    for (int k = 0; k < count; ++k) {
-      y[i] += row[k][i] * factor[k];
-      sum[k] += row[k][i] * x[i];
-    }
-  }
-  for (int k = 0; k < count; ++k) {
-    T partial[width];
-    for (Index l = 0; l < width; ++l) partial[l] = sums[k][l];
-    for (Index half = width / 2; half > 0; half /= 2) {
-      for (Index l = 0; l < half; ++l) partial[l] += partial[l + half];
-    }
-    y[j + k] += sum[k] + partial[0];
-  }
-}
-
-template <class T>
-void add_symmetric_rows(T* __restrict y, const T* __restrict a, Index stride, const T* __restrict x,
-                        Index begin, Index end, Index n) {
-  Index j = begin;
-  for (; j + 4 <= end; j += 4) add_symmetric_band<4>(y, a, stride, x, j, n);
-  for (; j < end; ++j) add_symmetric_band<1>(y, a, stride, x, j, n);
-}
-
-template <class T>
-void subtract_rank_2(T* a, Index stride, const T* __restrict v, const T* __restrict w, Index n) {
-  for (Index i = 0; i < n; ++i) {
-    T* __restrict row = a + i * stride;
-    const T vi = v[i], wi = w[i];
-    for (Index j = i; j < n; ++j) row[j] -= vi * w[j] + wi * v[j];
-  }
-}
-
 // The pivots of L D Lᵀ - shift: as many are negative as eigenvalues lie below the shift.
 template <class T>
 void sturm_counts(const T* d, const T* e, double scale, const double* __restrict shifts,
@@ -341,6 +253,11 @@ void from_double(T* __restrict out, const double* __restrict x, Index n) {
 }
 
 template <class T>
+constexpr decltype(Kernels<T>::gram) gram = nullptr;
+template <>
+constexpr decltype(Kernels<float>::gram) gram<float> = gram_of_floats;
+
+template <class T>
 constexpr Kernels<T> table = {all_finite<T>,
                               sum_abs<T>,
                               sum_squares<T>,
@@ -354,11 +271,15 @@ constexpr Kernels<T> table = {all_finite<T>,
                               add_by_column<T>,
                               scale_and_add<T>,
                               add_symmetric_rows<T>,
+                              subtract_rows<T>,
+                              subtract_wide_rows<T>,
+                              row_products<T>,
                               subtract_rank_2<T>,
                               sturm_counts<T>,
                               twisted_vectors<T>,
                               to_double<T>,
-                              from_double<T>};
+                              from_double<T>,
+                              gram<T>};
 
 }  // namespace
 

@@ -11,6 +11,9 @@ constexpr Index sturm_shifts = 48;
 // The number of eigenvectors computed at once, for the same reason.
 constexpr Index twisted_lanes = 16;
 
+// The number of rows that Kernels::gram packs together.
+constexpr Index gram_panel = 24;
+
 // Sums are kept in double in a fixed order, so they do not depend on the number of threads.
 template <class T>
 struct Kernels {
@@ -36,6 +39,14 @@ struct Kernels {
   // triangle, and their mirror images, are not zero. Reads a once; sums in T.
   void (*add_symmetric_rows)(T* y, const T* a, Index stride, const T* x, Index begin, Index end,
                              Index n);
+  // out <- out - Σ_k (a[k] v_k + b[k] w_k) for the rows v_k, w_k of two matrices of the same stride
+  void (*subtract_rows)(T* out, const T* v, const T* w, Index stride, const T* a, const T* b,
+                        Index count, Index n);
+  // out <- x - Σ_k a[k] v_k for the rows v_k of a matrix in double; sums in double
+  void (*subtract_wide_rows)(T* out, const T* x, const double* v, Index stride, const double* a,
+                             Index count, Index n);
+  // products[k] <- <v_k, x> for the rows v_k of a matrix; sums in T
+  void (*row_products)(T* products, const T* v, Index stride, const T* x, Index count, Index n);
   // The upper triangle of the n x n matrix a <- a - v wᵀ - w vᵀ
   void (*subtract_rank_2)(T* a, Index stride, const T* v, const T* w, Index n);
   // counts[k] <- the number of eigenvalues below scale shifts[k] of the tridiagonal matrix with
@@ -50,6 +61,12 @@ struct Kernels {
                           double* vectors, double* pivots, double* squares, Index n);
   void (*to_double)(double* out, const T* x, Index n);
   void (*from_double)(T* out, const double* x, Index n);
+  // The upper triangle of r <- x xᵀ, or r + x xᵀ if `add`, where x has n rows of length `depth`.
+  // Entry (i, l) of x is at x[i stride + l], or at x[l stride + i] if `across`. `work` holds
+  // `depth` times as many values as n, rounded up to whole panels. Entries below the diagonal of r
+  // may be written. Null where BLAS does not do worse.
+  void (*gram)(double* r, Index r_stride, const T* x, Index stride, bool across, Index n,
+               Index depth, bool add, double* work);
 };
 
 namespace detail {

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "normball/base/parallel.h"
 #include "normball/internal/kernels/blas.h"
 #include "normball/internal/kernels/kernels.h"
 #include "normball/internal/polar/exact/rank_update.h"
 #include "normball/internal/polar/exact/tridiagonal.h"
+#include "normball/internal/polar/exact/widened.h"
 #include "normball/internal/polar/panels.h"
 
 namespace normball::detail {
@@ -14,6 +16,7 @@ using blas::Op;
 
 // Wide blocks make fast products, but the triangular factor costs block² times n.
 constexpr Index most_reflectors = 64;
+constexpr Index most_rows_apart = 12;
 Index block_size(Index n) { return n <= 96 ? 16 : n <= 600 ? 32 : most_reflectors; }
 
 // Consecutive reflectors as one: I - vᵀ a with a = t v and an upper triangular t.
@@ -68,6 +71,28 @@ void times_symmetric(ConstMatrixView<T> v, ConstMatrixView<T> f, MatrixView<T> o
   });
 }
 
+// The symmetric matrix y aᵀ with sums in double: their rounding would be half of the error of the
+// whole transformation.
+template <class T>
+void symmetric_product(ConstMatrixView<T> y, ConstMatrixView<T> a, MatrixView<T> out,
+                       Workspace& workspace) {
+  if constexpr (std::is_same_v<T, double>) {
+    blas::gemm<double>(1, y, Op::None, a, Op::Transpose, 0, out);
+  } else {
+    const Workspace::Frame frame(workspace);
+    const auto wide_y = workspace.matrix<double>(y.rows, y.cols),
+               wide_a = workspace.matrix<double>(a.rows, a.cols);
+    convert(y, wide_y);
+    convert(a, wide_a);
+    double products[most_reflectors];
+    for (Index i = 0; i < out.rows; ++i) {
+      kernels<double>().row_products(products, wide_a.data, wide_a.stride, wide_y.row(i), i + 1,
+                                     y.cols);
+      for (Index j = 0; j <= i; ++j) out(i, j) = out(j, i) = static_cast<T>(products[j]);
+    }
+  }
+}
+
 // f <- (I - vᵀ a) f (I - vᵀ a)ᵀ as f - vᵀ y - yᵀ v with y = a f - (a f aᵀ) v / 2.
 template <class T>
 void two_sided_update(const BlockReflector<T>& h, MatrixView<T> f, Workspace& workspace,
@@ -76,7 +101,7 @@ void two_sided_update(const BlockReflector<T>& h, MatrixView<T> f, Workspace& wo
   const Index count = h.v.rows;
   const auto y = workspace.matrix<T>(count, f.rows), inner = workspace.matrix<T>(count, count);
   times_symmetric<T>(h.a, f, y, threads);
-  blas::gemm<T>(1, y, Op::None, h.a, Op::Transpose, 0, inner);
+  symmetric_product<T>(y, h.a, inner, workspace);
   // inner is symmetric; the transposed product is the one without malloc (see blas::gemm)
   blas::gemm<T>(T(-0.5), inner, Op::Transpose, h.v, Op::None, 1, y);
   subtract_rank_2k<T>(h.v, y, f, threads);
@@ -100,6 +125,22 @@ void one_sided_update(const BlockReflector<T>& h, MatrixView<T> c, Workspace& wo
                });
 }
 
+// z <- z Hᵀ one reflector at a time: for few rows, blocks cost more than they save.
+template <class T>
+void apply_reflectors(const Reflectors<T>& h, MatrixView<T> z) {
+  T products[most_rows_apart];
+  for (Index k = h.vectors.rows - 2; k >= 0; --k) {
+    const Index size = h.vectors.rows - k - 1;
+    const T* v = h.vectors.row(k) + k + 1;
+    T* rows = z.data + k + 1;
+    kernels<T>().row_products(products, rows, z.stride, v, z.rows, size);
+    for (Index i = 0; i < z.rows; ++i) {
+      const double factor = -static_cast<double>(h.tau[static_cast<size_t>(k)] * products[i]);
+      kernels<T>().add_scaled(rows + i * z.stride, 1, v, factor, 1, size);
+    }
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -109,6 +150,7 @@ void back_transform(const Reflectors<T>& h, MatrixView<T> f, double centre, Matr
   // Few rows are not worth the larger blocks.
   const Index block = f.rows > 0 ? block_size(n) : std::min<Index>(block_size(n), 16);
   if (reflectors < 1) return;
+  if (f.rows == 0 && z.rows <= most_rows_apart) return apply_reflectors(h, z);
   const T taken = static_cast<T>(centre);
   for (Index i = 0; i < f.rows; ++i) f(i, i) -= taken;
   for (Index first = (reflectors - 1) / block * block; first >= 0; first -= block) {

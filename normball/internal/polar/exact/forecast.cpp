@@ -71,7 +71,7 @@ bool looks_regular(ConstMatrixView<T> r, double ratio, MatrixView<T> scratch) {
 
 // The pivots of three quarters of r are enough.
 template <class T>
-bool looks_full(ConstMatrixView<T> r, double shift, MatrixView<T> scratch) {
+bool looks_full(ConstMatrixView<T> r, double shift, double level, MatrixView<T> scratch) {
   constexpr double excess = 8;  // of a pivot over the eigenvalue it stands for
   const Index n = 3 * r.rows / 4;
   const auto part = scratch.block(0, 0, n, n);
@@ -80,19 +80,20 @@ bool looks_full(ConstMatrixView<T> r, double shift, MatrixView<T> scratch) {
     part(i, i) += static_cast<T>(shift);
   }
   if (!blas::cholesky(part)) return false;
-  Index small = 0;
+  Index zero = 0, small = 0;
   for (Index i = 0; i < n; ++i) {
     const double pivot = part(i, i);
-    small += pivot * pivot < excess * shift ? 1 : 0;
+    zero += pivot * pivot < excess * shift ? 1 : 0;
+    small += pivot * pivot < level ? 1 : 0;
   }
-  return 8 * small <= n;
+  return 8 * zero <= n && 2 * small <= n;
 }
 
 #define NORMBALL_INSTANTIATE(T)                                                         \
   template bool looks_flat(ConstMatrixView<T>);                                         \
   template bool sample_looks_flat(const ShortSide<T>&, ConstMatrixView<T>, Workspace&); \
   template bool looks_regular(ConstMatrixView<T>, double, MatrixView<T>);               \
-  template bool looks_full(ConstMatrixView<T>, double, MatrixView<T>);
+  template bool looks_full(ConstMatrixView<T>, double, double, MatrixView<T>);
 NORMBALL_INSTANTIATE(float)
 NORMBALL_INSTANTIATE(double)
 #undef NORMBALL_INSTANTIATE

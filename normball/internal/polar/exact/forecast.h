@@ -18,9 +18,9 @@ bool sample_looks_flat(const ShortSide<T>& side, ConstMatrixView<T> x, Workspace
 template <class T>
 bool looks_regular(ConstMatrixView<T> r, double ratio, MatrixView<T> scratch);
 
-// Whether most eigenvalues of r are above `shift`, from pivots of a Cholesky factorization of
-// r + shift. `scratch` is as large as r.
+// Whether most eigenvalues of r are above `shift`, and not too few above `level`, which is larger,
+// from pivots of a Cholesky factorization of r + shift. `scratch` is as large as r.
 template <class T>
-bool looks_full(ConstMatrixView<T> r, double shift, MatrixView<T> scratch);
+bool looks_full(ConstMatrixView<T> r, double shift, double level, MatrixView<T> scratch);
 
 }  // namespace normball::detail

@@ -56,8 +56,8 @@ class EndGrid {
   // eigenvalues where rounding spreads, and to the largest where it does not. The largest
   // direction of x has all of it, which counts in <x, q> where that outweighs the others.
   bool suits(size_t t, size_t s) const {
-    constexpr double spread = 16, single = 16, most_error = 1.5e-4;
-    constexpr double in_pairing = 0.15, most_pairing = 6e-6;
+    constexpr double spread = 7, single = 7, most_error = 1.5e-4;
+    constexpr double in_pairing = 0.34, most_pairing = 6e-6;
     const double growth = std::sqrt(std::max(1.0, n_ / 600));
     const double error = growth * rounding * std::sqrt(shifts[t]) *
                          (spread * mean_square(t, s) + single / std::sqrt(shifts[s]));
@@ -90,12 +90,13 @@ class EndGrid {
 };
 
 // The ends that cost least; none where double throughout costs less. Costs are in units of one
-// direction at the top that is brought down in double.
+// direction at the top that is brought down in double; those that count as zero cost the same
+// everywhere.
 std::optional<Ends> choose_ends(const GradedGram& gram) {
   const Index n = gram.t.size(), zeros = n - gram.kept;
   const EndGrid grid(gram);
   std::optional<Ends> best;
-  double least = 0.5 * static_cast<double>(n);
+  double least = 0.23 * static_cast<double>(n);
   size_t s = 0;
   for (size_t t = 0; t <= EndGrid::last; ++t) {
     s = std::max(s, t);
@@ -107,7 +108,7 @@ std::optional<Ends> choose_ends(const GradedGram& gram) {
     const bool narrow = small == 0 && grid.suits_at_top(t, at);
     const double each = narrow ? 0.4 : 1, reading = static_cast<double>(n) / (narrow ? 50 : 16);
     const double cost = each * static_cast<double>(top) + 2 * static_cast<double>(small) +
-                        (top + small > 0 ? reading : 0) + static_cast<double>(zeros);
+                        (top + small > 0 ? reading : 0);
     if (cost < least) {
       least = cost;
       best = Ends{top, small + zeros, std::max(gram.low, grid.shifts[at] * gram.high),
@@ -216,6 +217,33 @@ void take_out_in_float(const ShortSide<float>& side, ConstMatrixView<double> u,
   side.transform(-1, scaled_rows<float>(u, shares, workspace), Op::Transpose, part, 1, out);
 }
 
+// part <- u x (x uᵀ) as a product in float for eigenvectors u, with the lengths it must have: the
+// roots of the eigenvalues.
+void multiply_roughly(const ShortSide<float>& side, ConstMatrixView<double> u,
+                      std::span<const double> eigenvalues, ConstMatrixView<float> x,
+                      MatrixView<double> part, Workspace& workspace) {
+  const Workspace::Frame frame(workspace);
+  const auto narrow = workspace.matrix<float>(u.rows, u.cols);
+  const auto product = side.matrix(u.rows, x, workspace);
+  convert(u, narrow);
+  side.transform(1, narrow, Op::None, x, 0, product);
+  const auto factors = workspace.take<double>(u.rows), squares = workspace.take<double>(u.rows);
+  std::ranges::fill(squares, 0.0);
+  for (Index i = 0; i < product.rows; ++i) {
+    if (side.left) {
+      squares[static_cast<size_t>(i)] = kernels<float>().sum_squares(product.row(i), 1, x.cols);
+    } else {
+      kernels<float>().add_squares(squares.data(), product.row(i), 1, u.rows);
+    }
+  }
+  for (size_t i = 0; i < factors.size(); ++i) factors[i] = std::sqrt(eigenvalues[i] / squares[i]);
+  convert(product, part);
+  for (Index i = 0; i < part.rows; ++i) {
+    double* row = part.row(i);
+    for (Index j = 0; j < part.cols; ++j) row[j] *= factors[static_cast<size_t>(side.left ? i : j)];
+  }
+}
+
 }  // namespace
 
 Graded graded_polar(const ShortSide<float>& side, const GradedGram& gram, ConstMatrixView<float> x,
@@ -236,29 +264,45 @@ Graded graded_polar(const ShortSide<float>& side, const GradedGram& gram, ConstM
 
   const auto vectors = pairs.vectors.row_range(zeros, pairs.vectors.rows);
   const auto values = pairs.values.subspan(static_cast<size_t>(zeros));
-  const auto part = side.matrix(small, x, workspace);
+  const Index count = vectors.rows;
+  const auto part =
+      workspace.matrix<double>(side.left ? count : x.rows, side.left ? x.cols : count);
+  const auto part_of = [&](Index begin, Index end) {
+    return side.left ? part.row_range(begin, end) : part.block(0, begin, part.rows, end - begin);
+  };
   ConstMatrixView<float> reduced = x;
-  if (vectors.rows > 0) back_transform(gram.h, {}, 0, vectors, workspace, side.threads);
-  if (ends->top > 0) {
-    const auto shares = workspace.take<double>(ends->top);
-    for (size_t i = 0; i < shares.size(); ++i) {
-      shares[i] = 1 - ends->tau() / std::sqrt(values[static_cast<size_t>(small) + i]);
-    }
-    if (ends->narrow) {
-      take_out_in_float(side, vectors, shares, x, spare, workspace);
-    } else {
-      take_out(side, vectors, shares, x, part, spare, workspace);
-    }
+  if (count > 0) back_transform(gram.h, {}, 0, vectors, workspace, side.threads);
+  const auto shares = workspace.take<double>(ends->top);
+  for (size_t i = 0; i < shares.size(); ++i) {
+    shares[i] = 1 - ends->tau() / std::sqrt(values[static_cast<size_t>(small) + i]);
+  }
+  if (ends->narrow && ends->top > 0) {
+    take_out_in_float(side, vectors, shares, x, spare, workspace);
     reduced = spare;
-  } else if (small > 0) {
-    project_on(side, vectors, x, part, workspace);
+  } else if (count > 0) {
+    // An error of uᵢx stays in the direction uᵢ, where P is 1/τ for those at the top.
+    constexpr double most_above = 100;
+    const bool roughly = small == 0 && std::sqrt(gram.high) <= most_above * ends->tau();
+    if (roughly) {
+      multiply_roughly(side, vectors, values, x, part, workspace);
+    } else {
+      project_on(side, vectors, x, part, workspace);
+    }
+    if (ends->top > 0) {
+      subtract_products(side,
+                        scaled_rows<double>(vectors.row_range(small, count), shares, workspace),
+                        part_of(small, count), x, spare, workspace);
+      reduced = spare;
+    }
   }
   side.multiply(factor, reduced, 0, q);
   if (small > 0) {
     const auto weights = workspace.take<double>(small);
     for (size_t i = 0; i < weights.size(); ++i) weights[i] = 1 / std::sqrt(values[i]);
+    const auto rounded = side.matrix(small, x, workspace);
+    convert(part_of(0, small), rounded);
     side.transform(1, scaled_rows<float>(vectors.row_range(0, small), weights, workspace),
-                   Op::Transpose, part, 1, q);
+                   Op::Transpose, rounded, 1, q);
   }
   return Graded::Done;
 }

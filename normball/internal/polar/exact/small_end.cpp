@@ -8,6 +8,7 @@
 
 #include "normball/internal/kernels/blas.h"
 #include "normball/internal/kernels/kernels.h"
+#include "normball/internal/polar/exact/small_cluster.h"
 #include "normball/internal/polar/exact/tuning.h"
 
 namespace normball::detail {
@@ -17,13 +18,14 @@ namespace {
 struct Bracket {
   double low, high;
   bool done = false;
+  bool close = false;  // to another, so that it cannot be isolated
 
   double width() const { return high - low; }
   double middle() const { return (low + high) / 2; }
 };
 
 // Of two eigenvalues whose vectors rounding still tells apart.
-constexpr double least_gap = 1e-12, floor_of_residuals = 8e-16;
+constexpr double least_gap = 1e-13, floor_of_residuals = 8e-16;
 
 double gap_at(std::span<const Bracket> brackets, size_t j, double limit) {
   const double right = j + 1 < brackets.size() ? brackets[j + 1].low : limit;
@@ -31,7 +33,7 @@ double gap_at(std::span<const Bracket> brackets, size_t j, double limit) {
   return j == 0 ? gap : std::min(gap, brackets[j].low - brackets[j - 1].high);
 }
 
-// Narrows the brackets by Sturm counts until each is small against the gaps around it.
+// Narrows the brackets by Sturm counts until each is small against the gaps around it, or `close`.
 template <class T>
 bool isolate(const Tridiagonal<T>& t, double lowest, double limit, double scale,
              std::span<Bracket> brackets) {
@@ -72,24 +74,35 @@ bool isolate(const Tridiagonal<T>& t, double lowest, double limit, double scale,
     }
     for (size_t j = 0; j < brackets.size(); ++j) {
       const double gap = gap_at(brackets, j, limit);
-      brackets[j].done = brackets[j].width() <= narrow * gap;
-      if (!brackets[j].done && brackets[j].width() < least_gap) return false;
+      brackets[j].close = brackets[j].width() > narrow * gap;
+      brackets[j].done = !brackets[j].close || brackets[j].width() < narrow * least_gap;
     }
   }
   return false;
 }
 
+// The number of the first brackets up to the last one that could not be isolated.
+Index clustered(std::span<const Bracket> brackets) {
+  Index count = std::ssize(brackets);
+  while (count > 0 && !brackets[static_cast<size_t>(count - 1)].close) --count;
+  return count;
+}
+
 // The values.size() smallest eigenvalues of t, ascending, between lowest and limit, and their
-// eigenvectors as the rows of `vectors`. False where they cannot be told apart.
+// eigenvectors as the rows of `vectors`. False where they cannot be told apart, unless t is
+// positive (semidefinite, up to rounding) and they are in a cluster at zero.
 template <class T>
 bool bisected_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, double scale,
-                         std::span<T> values, MatrixView<T> vectors, Workspace& workspace) {
+                         bool positive, std::span<T> values, MatrixView<T> vectors,
+                         Workspace& workspace) {
   constexpr int most_steps = 6;
   constexpr Index lanes = twisted_lanes;
   const Workspace::Frame frame(workspace);
   const Index n = t.size(), count = vectors.rows;
   const auto brackets = workspace.take<Bracket>(count);
   if (!isolate(t, lowest / scale, limit / scale, scale, brackets)) return false;
+  const Index close = clustered(brackets);
+  if (close > 0 && (std::is_same_v<T, float> || !positive)) return false;
   const auto diagonal = workspace.take<double>(n), off = workspace.take<double>(n);
   for (Index i = 0; i < n; ++i) {
     const auto at = static_cast<size_t>(i);
@@ -97,7 +110,7 @@ bool bisected_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, d
     off[at] = i + 1 < n ? static_cast<double>(t.off_diagonal[at]) / scale : 0;
   }
   const auto work = workspace.take<double>(4 * n * lanes), z = workspace.take<double>(n * lanes);
-  for (Index first = 0; first < count; first += lanes) {
+  for (Index first = close; first < count; first += lanes) {
     const Index used = std::min(lanes, count - first);
     const auto bracket = [&](Index l) {
       return static_cast<size_t>(first + std::min(l, used - 1));
@@ -128,6 +141,14 @@ bool bisected_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, d
       for (Index i = 0; i < n; ++i) {
         row[i] = static_cast<T>(z[static_cast<size_t>(i * lanes + l)] / length);
       }
+    }
+  }
+  if constexpr (std::is_same_v<T, double>) {
+    if (close > 0 &&
+        !small_cluster(t, brackets[static_cast<size_t>(close - 1)].high * scale, limit, scale,
+                       vectors.row_range(close, count), values.first(static_cast<size_t>(close)),
+                       vectors.row_range(0, close), workspace)) {
+      return false;
     }
   }
   // Vectors of close eigenvalues are orthogonal only up to the floor over their gap.
@@ -167,8 +188,9 @@ bool lapack_eigenpairs(const Tridiagonal<T>& t, double scale, std::span<T> value
 
 template <class T>
 bool lowest_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, double scale,
-                       std::span<T> values, MatrixView<T> vectors, Workspace& workspace) {
-  return bisected_eigenpairs(t, lowest, limit, scale, values, vectors, workspace) ||
+                       bool positive, std::span<T> values, MatrixView<T> vectors,
+                       Workspace& workspace) {
+  return bisected_eigenpairs(t, lowest, limit, scale, positive, values, vectors, workspace) ||
          lapack_eigenpairs(t, scale, values, vectors, workspace);
 }
 
@@ -177,7 +199,7 @@ bool lowest_eigenpairs(const Tridiagonal<T>& t, double lowest, double limit, dou
 template <class T>
 bool smallest_eigenpairs(const Tridiagonal<T>& t, double limit, double scale, std::span<T> values,
                          MatrixView<T> vectors, Workspace& workspace) {
-  return lowest_eigenpairs(t, -16 * Tuning<T>::noise * scale, limit, scale, values, vectors,
+  return lowest_eigenpairs(t, -16 * Tuning<T>::noise * scale, limit, scale, true, values, vectors,
                            workspace);
 }
 
@@ -189,7 +211,8 @@ bool largest_eigenpairs(const Tridiagonal<T>& t, double limit, double scale, std
   std::ranges::transform(t.diagonal, negative.diagonal.begin(), std::negate<T>());
   std::transform(t.off_diagonal.begin(), t.off_diagonal.end() - 1, negative.off_diagonal.begin(),
                  std::negate<T>());
-  if (!lowest_eigenpairs(negative, -1.01 * scale, -limit, scale, values, vectors, workspace)) {
+  if (!lowest_eigenpairs(negative, -1.01 * scale, -limit, scale, false, values, vectors,
+                         workspace)) {
     return false;
   }
   std::ranges::transform(values, values.begin(), std::negate<T>());

@@ -191,12 +191,12 @@ bool multiply_thin(const ShortSide<float>& side, ConstMatrixView<double> c, cons
 
 }  // namespace
 
-// Seven square matrices where LAPACK must find eigenvectors of a low rank, or four and the products
-// of up to half of the directions with x; and the buffers of the pieces.
+// Nine square matrices where most directions are dropped in a cluster, or five and the products of
+// up to a quarter of the directions with x, in both precisions; and the buffers of the pieces.
 std::size_t through_double_bytes(Index n, Index length) {
   const Index padded = n + 16, square = n * padded;
   const Index doubles =
-      std::max(7 * square + square / 2, 5 * square + square / 2 + n * length / 4) + 1400 * n + 8192;
+      std::max(9 * square, 5 * square + square / 2 + 3 * n * length / 8) + 1400 * n + 8192;
   return static_cast<std::size_t>(doubles) * sizeof(double);
 }
 
@@ -207,34 +207,35 @@ bool polar_through_double(const ShortSide<float>& side, ConstMatrixView<float> x
   const auto gram = square_matrix<double>(n, workspace);
   gram_in_double(side, x, gram, workspace);
   const double largest = largest_from_below(gram);
-  const auto full_rank = [&] {
-    return apply_inverse_sqrt(side, Reduced(gram, cut, workspace, side.threads), x, q, spare,
-                              workspace);
-  };
+  // What is left out of x has a norm of a small part of the cut: its directions stay in those kept.
+  const double level = cut * cut * largest, share = n <= most_vectors ? 1e-5 : 5e-4;
   const auto nearly_full = [&] {
     const Workspace::Frame inner(workspace);
-    return looks_full<double>(gram, cut * cut * largest, square_matrix<double>(n, workspace));
+    return looks_full<double>(gram, share * level, level, square_matrix<double>(n, workspace));
   };
-  if (nearly_full()) return full_rank();
-  const auto u = square_matrix<double>(n, workspace), rest = square_matrix<double>(n, workspace);
-  blas::mirror_upper(gram);
-  copy<double>(gram, rest);
-  // What is left out of x has a norm of a small part of the cut: its directions stay in those kept.
-  const double share = n <= most_vectors ? 1e-5 : 5e-4;
-  const auto order = workspace.take<Index>(n);
-  const Index rank = pivoted_cholesky(rest, share * cut * cut * largest, noise * largest, order, u,
-                                      workspace, side.threads);
-  Index large = 0;
-  for (Index i = 0; i < rank; ++i) large += u(i, i) * u(i, i) > cut * cut * largest ? 1 : 0;
-  if (10 * rank > 8 * n && 10 * large > 6 * n) return full_rank();
-  const auto z = side.left ? front(spare, rank, x.cols) : front(spare, x.rows, rank);
-  orthonormal_basis(side, u.block(0, 0, rank, rank), x, order, z, workspace);
-  // The memory of `rest`, of R and of u serves again.
-  const auto c = front(rest, rank, n);
-  const MatrixView<double> g(gram.data, rank, rank, gram.stride);
-  unpivot(u, order, c);
-  ShortSide<double>{true, side.threads}.gram(1, c, 0, g);
-  return multiply_thin(side, c, Reduced(g, cut, workspace, side.threads), z, u, q, workspace);
+  if (!nearly_full()) {
+    const Workspace::Frame inner(workspace);
+    const auto u = square_matrix<double>(n, workspace), rest = square_matrix<double>(n, workspace);
+    blas::mirror_upper(gram);
+    copy<double>(gram, rest);
+    const auto order = workspace.take<Index>(n);
+    const Index rank =
+        pivoted_cholesky(rest, share * level, noise * largest, order, u, workspace, side.threads);
+    Index large = 0;
+    for (Index i = 0; i < rank; ++i) large += u(i, i) * u(i, i) > level ? 1 : 0;
+    if (10 * rank <= 8 * n || 10 * large <= 6 * n) {
+      const auto z = side.left ? front(spare, rank, x.cols) : front(spare, x.rows, rank);
+      orthonormal_basis(side, u.block(0, 0, rank, rank), x, order, z, workspace);
+      // The memory of `rest`, of R and of u serves again.
+      const auto c = front(rest, rank, n);
+      const MatrixView<double> g(gram.data, rank, rank, gram.stride);
+      unpivot(u, order, c);
+      ShortSide<double>{true, side.threads}.gram(1, c, 0, g);
+      return multiply_thin(side, c, Reduced(g, cut, workspace, side.threads), z, u, q, workspace);
+    }
+  }
+  return apply_inverse_sqrt(side, Reduced(gram, cut, workspace, side.threads), x, q, spare,
+                            workspace);
 }
 
 }  // namespace normball::detail

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "normball/base/parallel.h"
-#include "normball/internal/kernels/blas.h"
 #include "normball/internal/kernels/kernels.h"
 #include "normball/internal/polar/exact/diagonal_mean.h"
 #include "normball/internal/polar/exact/rank_update.h"
@@ -13,8 +12,6 @@
 
 namespace normball::detail {
 namespace {
-
-using blas::Op;
 
 constexpr Index panel_width = 24;   // reflectors between two updates of the trailing matrix
 constexpr Index in_cache = 96;      // size below which rows are reduced one at a time
@@ -72,19 +69,22 @@ T make_reflector(Index n, T* x, T& e) {
 }
 
 // Reduces panel_width rows of a, from `first` on. Their reflectors V stay in a; the rows of w then
-// hold W, with which the trailing matrix becomes a - Vᵀ W - Wᵀ V.
+// hold W, with which the trailing matrix becomes a - Vᵀ W - Wᵀ V. The stride of w is that of a.
 template <class T>
 void reduce_panel(const Reflectors<T>& h, const Tridiagonal<T>& t, Index first, MatrixView<T> w,
                   T* partial, int threads) {
+  const auto& kernel = kernels<T>();
   const MatrixView<T> a = h.vectors;
-  T with_w[panel_width], with_v[panel_width];
+  T of_v[panel_width], of_w[panel_width];
   for (Index j = 0; j < panel_width; ++j) {
     const Index k = first + j, size = a.rows - k - 1;
     T* row = a.row(k) + k;
     if (j > 0) {
-      const auto v = a.block(first, k, j, size + 1), ws = w.block(0, k, j, size + 1);
-      blas::gemv<T>(-1, v, Op::Transpose, ws.data, ws.stride, 1, row);
-      blas::gemv<T>(-1, ws, Op::Transpose, v.data, v.stride, 1, row);
+      for (Index i = 0; i < j; ++i) {
+        of_v[i] = w(i, k);
+        of_w[i] = a(first + i, k);
+      }
+      kernel.subtract_rows(row, a.row(first) + k, w.data + k, a.stride, of_v, of_w, j, size + 1);
     }
     const auto at = static_cast<size_t>(k);
     t.diagonal[at] = row[0];
@@ -93,15 +93,14 @@ void reduce_panel(const Reflectors<T>& h, const Tridiagonal<T>& t, Index first, 
     h.tau[at] = make_reflector(size, v, t.off_diagonal[at]);
     symmetric_times_vector<T>(a, k + 1, a.row(k), w.row(j), partial, threads);
     if (j > 0) {
-      const auto vs = a.block(first, k + 1, j, size), ws = w.block(0, k + 1, j, size);
-      blas::gemv<T>(1, ws, Op::None, v, 1, 0, with_w);
-      blas::gemv<T>(1, vs, Op::None, v, 1, 0, with_v);
-      blas::gemv<T>(-1, vs, Op::Transpose, with_w, 1, 1, out);
-      blas::gemv<T>(-1, ws, Op::Transpose, with_v, 1, 1, out);
+      const T *vs = a.row(first) + k + 1, *ws = w.data + k + 1;
+      kernel.row_products(of_v, ws, w.stride, v, j, size);
+      kernel.row_products(of_w, vs, a.stride, v, j, size);
+      kernel.subtract_rows(out, vs, ws, a.stride, of_v, of_w, j, size);
     }
-    const double tau = h.tau[at], shift = -0.5 * tau * tau * kernels<T>().dot(out, v, size);
-    kernels<T>().scale(out, tau, size);
-    kernels<T>().add_scaled(out, 1, v, shift, 1, size);
+    const double tau = h.tau[at], shift = -0.5 * tau * tau * kernel.dot(out, v, size);
+    kernel.scale(out, tau, size);
+    kernel.add_scaled(out, 1, v, shift, 1, size);
   }
 }
 
@@ -135,7 +134,7 @@ void tridiagonalize(const Reflectors<T>& h, const Tridiagonal<T>& t, Workspace& 
   const Workspace::Frame frame(workspace);
   const MatrixView<T> a = h.vectors;
   const Index n = a.rows;
-  const auto w = workspace.matrix<T>(panel_width, n);
+  const MatrixView<T> w(workspace.take<T>(panel_width * a.stride).data(), panel_width, n, a.stride);
   const auto partial = workspace.take<T>(symv_parts * n);
   const T mean = remove_mean(a);
   Index first = 0;

@@ -47,18 +47,26 @@ void gram_of_parts(const ShortSide<float>& side, ConstMatrixView<float> x, Matri
   constexpr Index most = 192, worth_two = 512;
   const Workspace::Frame frame(workspace);
   const Index n = r.rows, length = side.length(x), count = length >= worth_two ? 2 : 1;
-  const auto buffers = workspace.matrix<double>(count, n * std::min(length, most));
+  const Index padded = (n + gram_panel - 1) / gram_panel * gram_panel;
+  const auto buffers = workspace.matrix<double>(count, padded * std::min(length, most));
   const auto second = workspace.matrix<double>(count == 2 ? n : 0, n);
   const Op op = side.left ? Op::None : Op::Transpose;
+  const auto gram = kernels<float>().gram;
   parallel_for(count, worth_threads(n, length, n, side.threads), [&](Index p, int) {
+    const MatrixView<double> to = p == 0 ? r : second;
     const Range all = panel(length, count, p);
     const Index pieces = (all.size + most - 1) / most;
     for (Index i = 0; i < pieces; ++i) {
       const Range range = panel(all.size, pieces, i);
       const auto from = side.stretch(x, all.begin + range.begin, range.size);
+      if (gram != nullptr) {
+        gram(to.data, to.stride, from.data, from.stride, !side.left, n, range.size, i > 0,
+             buffers.row(p));
+        continue;
+      }
       const MatrixView<double> piece(buffers.row(p), from.rows, from.cols);
       convert(from, piece);
-      blas::syrk<double>(1, piece, op, i == 0 ? 0 : 1, p == 0 ? r : second);
+      blas::syrk<double>(1, piece, op, i == 0 ? 0 : 1, to);
     }
   });
   for (Index i = 0; i < second.rows; ++i) {
@@ -101,45 +109,33 @@ void project_on(const ShortSide<T>& side, ConstMatrixView<double> u, ConstMatrix
       });
 }
 
-void project_on(const ShortSide<float>& side, ConstMatrixView<double> u, ConstMatrixView<float> x,
-                MatrixView<float> part, Workspace& workspace) {
+void subtract_products(const ShortSide<float>& side, ConstMatrixView<double> v,
+                       ConstMatrixView<double> part, ConstMatrixView<float> x,
+                       MatrixView<float> out, Workspace& workspace) {
+  constexpr Index most = 256;  // of the long side, so that `part` stays in the cache
   const Workspace::Frame frame(workspace);
-  const ShortSide<double> wide{side.left, 1};
-  const Index panels = panel_count(side.length(x), 2 * chunk);
-  const auto buffers = workspace.matrix<double>(panels, chunk * u.rows);
-  for_each_piece(side, x, u.rows, workspace,
-                 [&](Index p, Range range, ConstMatrixView<double> piece) {
-                   const auto out = side.stretch(part, range.begin, range.size);
-                   const MatrixView<double> to(buffers.row(p), out.rows, out.cols);
-                   wide.transform(1, u, Op::None, piece, 0, to);
-                   convert(to, out);
-                 });
-}
-
-void take_out(const ShortSide<float>& side, ConstMatrixView<double> vectors,
-              std::span<const double> shares, ConstMatrixView<float> x, MatrixView<float> part,
-              MatrixView<float> out, Workspace& workspace) {
-  const Workspace::Frame frame(workspace);
-  const ShortSide<double> wide{side.left, 1};
-  const Index panels = panel_count(side.length(x), 2 * chunk);
-  const Index count = vectors.rows, taken = static_cast<Index>(shares.size()),
-              first = count - taken;
-  const auto buffers = workspace.matrix<double>(panels, chunk * count);
-  const auto scaled = workspace.matrix<double>(taken, vectors.cols);
-  for (Index i = 0; i < taken; ++i) {
-    kernels<double>().add_scaled(scaled.row(i), 0, vectors.row(first + i),
-                                 shares[static_cast<size_t>(i)], 1, vectors.cols);
+  const auto& kernel = kernels<float>();
+  const Index n = v.cols, count = v.rows, length = side.length(x);
+  const Index panels = panel_count(length, most);
+  const auto columns = workspace.matrix<double>(side.left ? n : 0, count);
+  for (Index i = 0; i < columns.rows; ++i) {
+    for (Index k = 0; k < count; ++k) columns(i, k) = v(k, i);
   }
-  for_each_piece(side, x, count, workspace, [&](Index p, Range range, MatrixView<double> piece) {
-    const MatrixView<double> all(buffers.row(p), side.left ? count : range.size,
-                                 side.left ? range.size : count);
-    const auto of = [&](Index begin, Index size) {
-      return side.left ? all.row_range(begin, begin + size) : all.block(0, begin, range.size, size);
-    };
-    wide.transform(1, vectors, Op::None, piece, 0, all);
-    if (first > 0) convert(of(0, first), side.stretch(part, range.begin, range.size));
-    wide.transform(-1, scaled, Op::Transpose, of(first, taken), 1, piece);
-    convert(piece, side.stretch(out, range.begin, range.size));
+  parallel_for(panels, worth_threads(count, n, length, side.threads), [&](Index p, int) {
+    const Range all = panel(length, panels, p);
+    if (!side.left) {
+      for (Index l = all.begin; l < all.end(); ++l) {
+        kernel.subtract_wide_rows(out.row(l), x.row(l), v.data, v.stride, part.row(l), count, n);
+      }
+      return;
+    }
+    for (Index l = all.begin; l < all.end(); l += most) {
+      const Index size = std::min(most, all.end() - l);
+      for (Index i = 0; i < n; ++i) {
+        kernel.subtract_wide_rows(out.row(i) + l, x.row(i) + l, part.data + l, part.stride,
+                                  columns.row(i), count, size);
+      }
+    }
   });
 }
 

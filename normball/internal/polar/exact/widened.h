@@ -31,15 +31,10 @@ template <class T>
 void project_on(const ShortSide<T>& side, ConstMatrixView<double> u, ConstMatrixView<T> x,
                 MatrixView<double> part, Workspace& workspace);
 
-// ... rounded
-void project_on(const ShortSide<float>& side, ConstMatrixView<double> u, ConstMatrixView<float> x,
-                MatrixView<float> part, Workspace& workspace);
-
-// part <- u x for the first rows u of `vectors`, rounded, and out <- x - vᵀ diag(shares) v x for
-// the others, v  (part <- x uᵀ, out <- x - x vᵀ diag(shares) v). One reading of x serves both.
-void take_out(const ShortSide<float>& side, ConstMatrixView<double> vectors,
-              std::span<const double> shares, ConstMatrixView<float> x, MatrixView<float> part,
-              MatrixView<float> out, Workspace& workspace);
+// out <- x - vᵀ part  (x - part v)
+void subtract_products(const ShortSide<float>& side, ConstMatrixView<double> v,
+                       ConstMatrixView<double> part, ConstMatrixView<float> x,
+                       MatrixView<float> out, Workspace& workspace);
 
 // part <- part (I - outᵀ out): without its components along the directions of `out`.
 template <class T>

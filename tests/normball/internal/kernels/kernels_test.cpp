@@ -148,6 +148,85 @@ TYPED_TEST(KernelVariants, MultiplyByPartsOfASymmetricMatrix) {
   }
 }
 
+TYPED_TEST(KernelVariants, MultiplyAndSubtractFewRows) {
+  using T = TypeParam;
+  const double eps = static_cast<double>(std::numeric_limits<T>::epsilon());
+  for (const auto& [name, k] : variants<T>()) {
+    for (const Index n : {1, 3, 8, 16, 31, 64, 133}) {
+      for (const Index count : {0, 1, 3, 4, 9}) {
+        SCOPED_TRACE(::testing::Message() << name << " n " << n << " rows " << count);
+        Random random(static_cast<std::uint64_t>(n * 10 + count));
+        const auto v = gaussian<T>(count, n, random, 1, 3), w = gaussian<T>(count, n, random, 1, 3);
+        const auto a = gaussian<T>(1, count, random), b = gaussian<T>(1, count, random);
+        const auto x = gaussian<T>(1, n, random);
+        const auto wide = convert<double>(v), wide_a = convert<double>(a);
+        auto few = x, products = gaussian<T>(1, count, random),
+             from_wide = gaussian<T>(1, n, random);
+        k->subtract_rows(few.data.data(), v.data.data(), w.data.data(), v.stride, a.data.data(),
+                         b.data.data(), count, n);
+        k->subtract_wide_rows(from_wide.data.data(), x.data.data(), wide.data.data(), wide.stride,
+                              wide_a.data.data(), count, n);
+        k->row_products(products.data.data(), v.data.data(), v.stride, x.data.data(), count, n);
+        for (Index j = 0; j < n; ++j) {
+          double both = x(0, j), one = x(0, j), size = std::abs(one);
+          for (Index i = 0; i < count; ++i) {
+            const double av = static_cast<double>(a(0, i)) * v(i, j),
+                         bw = static_cast<double>(b(0, i)) * w(i, j);
+            one -= av;
+            both -= av + bw;
+            size += std::abs(av) + std::abs(bw);
+          }
+          EXPECT_NEAR(static_cast<double>(few(0, j)), both, 10 * eps * size);
+          EXPECT_NEAR(static_cast<double>(from_wide(0, j)), one, 2 * eps * size);
+        }
+        for (Index i = 0; i < count; ++i) {
+          double expected = 0, size = 0;
+          for (Index j = 0; j < n; ++j) {
+            const double term = static_cast<double>(v(i, j)) * x(0, j);
+            expected += term;
+            size += std::abs(term);
+          }
+          EXPECT_NEAR(static_cast<double>(products(0, i)), expected, 10 * eps * size);
+        }
+      }
+    }
+  }
+}
+
+// Rows along the memory and across it, added to what is there or not.
+TEST(KernelVariant, FormsGramMatricesOfFloatsInDouble) {
+  for (const auto& [name, k] : variants<float>()) {
+    if (k->gram == nullptr) continue;
+    for (const Index n : {1, 7, 8, 24, 25, 70}) {
+      for (const Index depth : {1, 8, 19, 64}) {
+        for (const bool across : {false, true}) {
+          SCOPED_TRACE(::testing::Message() << name << " " << n << "x" << depth << " " << across);
+          Random random(static_cast<std::uint64_t>(n * 100 + depth));
+          const auto x = gaussian<float>(across ? depth : n, across ? n : depth, random, 1, 5);
+          const auto start = gaussian<double>(n, n, random);
+          const Index padded = (n + gram_panel - 1) / gram_panel * gram_panel;
+          std::vector<double> work(static_cast<size_t>(padded * depth));
+          for (const bool add : {false, true}) {
+            auto r = start;
+            k->gram(r.data.data(), r.stride, x.data.data(), x.stride, across, n, depth, add,
+                    work.data());
+            for (Index i = 0; i < n; ++i) {
+              for (Index j = i; j < n; ++j) {
+                double expected = add ? start(i, j) : 0;
+                for (Index l = 0; l < depth; ++l) {
+                  expected += static_cast<double>(across ? x(l, i) : x(i, l)) *
+                              static_cast<double>(across ? x(l, j) : x(j, l));
+                }
+                EXPECT_NEAR(r(i, j), expected, 1e-12 * static_cast<double>(depth));
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TYPED_TEST(KernelVariants, SubtractRankTwoFromTheUpperTriangle) {
   using T = TypeParam;
   const double eps = static_cast<double>(std::numeric_limits<T>::epsilon());

@@ -28,6 +28,12 @@ TEST(HardPolar, HoldsItsBounds) {
   }
 }
 
+// Nearly all of its pairing is that of one direction, which is brought down by a product in float.
+TEST(HardPolar, PairsWithOneLargeDirectionAsItShould) {
+  const auto hard = hard_case(1500559, 66, 300, 1e6);
+  EXPECT_LE(hard_quality<float>(ExactPolar{}, convert<float>(hard.x)).pairing, 4e-6) << hard.name;
+}
+
 // One large direction, rows over several decades, and directions that are zero since rows repeat
 // others: small and zero directions are along few coordinates, where rounding does not average.
 TEST(HardPolar, HoldsItsBoundsWhereRowsAreRepeatedAndRescaled) {
