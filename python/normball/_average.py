@@ -21,7 +21,7 @@ class Averaged:
 
     Args:
         optimizer: any ``torch.optim.Optimizer``. Step this object instead of it.
-        average: ``"ema(0.9999)"``, ``"tail(0.25)"``, ``"schedule_free(0.9)"`` or ``"soda"``.
+        average: ``"ema(0.9999)"``, ``"tail(0.25)"``, ``"schedule_free(0.9)"``, ``"soda"`` or ``"uniform(seed=0)"``.
         steps: the length of the run, which ``tail`` needs.
 
     >>> averaged = Averaged(ClippedScion(model, lr=0.01, alpha=0.1, rho=100), "ema(0.999)")
@@ -79,6 +79,9 @@ class Averaged:
             raise ValueError(f"[Averaged.step] the average is of {len(self._first)} parameters, the optimizer has "
                              f"{len(weights)}: add parameter groups before the first step")
         before = [w.detach().clone() for w in weights] if self._iterates else []
+        drawn: List[torch.Tensor] = []
+        if self._kind == "uniform" and _core.replaces_kept(int(self._number), self._step):
+            drawn = [w.detach().clone() for w in weights]
         for w, z in zip(weights, self._iterates):
             w.copy_(z)
         try:
@@ -93,6 +96,8 @@ class Averaged:
                 w.copy_(y)
             return loss
         self._take_in(weights)
+        for kept, w in zip(self._first, drawn):
+            kept.copy_(w)
         self._step += 1
         return loss
 
