@@ -126,11 +126,13 @@ void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded&
     if (found == running.end()) continue;
     const size_t job = found->second;
     running.erase(found);
-    given_up.erase(child);
+    const bool was_given_up = given_up.erase(child) > 0;
     largest = std::max(largest, 1024LL * used.ru_maxrss);
     if (stopping) continue;  // it has saved what it had; the next start goes on from there
     ++reported;
-    more = ended(job, status == 0 ? "" : failure(jobs[job], status)) && more;
+    // The signal may come when the run is done and no longer listens.
+    const bool asked_to = was_given_up && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
+    more = ended(job, status == 0 || asked_to ? "" : failure(jobs[job], status)) && more;
   }
   if (stopping) {
     throw std::runtime_error(error_message("run", "stopped by a signal after ", reported, " of ",
