@@ -38,7 +38,9 @@ void add_bench_ranks_command(CLI::App& bench) {
   auto* file = ranks->add_option("--lmo", options->lmo_file,
                                  "LMO times that `normball bench --json` wrote, here or elsewhere");
   const auto simulated = [&](const char* name, double& value, const char* help) {
-    return ranks->add_option(name, value, help)->check(number_in({.low = 1e-6, .high = 1e9}))->needs(simulate);
+    return ranks->add_option(name, value, help)
+        ->check(number_in({.low = 1e-6, .high = 1e9}))
+        ->needs(simulate);
   };
   simulated("--bandwidth", options->bandwidth, "GB/s that a rank sends, and receives at once")
       ->capture_default_str();

@@ -22,7 +22,7 @@ struct Job {
 using JobEnded = std::function<bool(size_t job, const std::string& failure)>;
 
 // Asked of each running job from time to time: whether it is to end now, by SIGTERM. It then counts
-// as ended, with whatever exit code it has.
+// as ended, with whatever exit code it has; an end by that signal is no failure.
 using JobHopeless = std::function<bool(size_t job)>;
 
 // Runs the jobs, at most `at_once` at a time, and fewer where the memory available is less than the

@@ -8,7 +8,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/side_by_side.h"
+#include "cli/sweep_cells.h"
 #include "cli/sweep_runs.h"
 #include "cli/table.h"
 #include "normball/base/error.h"
@@ -32,7 +32,7 @@ using sweep::Plan;
 using sweep::Result;
 
 struct Options {
-  std::string file, base, name, into, metric;
+  std::string file, base, name, into, metric, halving;
   std::vector<std::string> axes, settings;
   std::vector<std::int64_t> seeds;
   int jobs = 0, threads = 1;
@@ -111,6 +111,7 @@ Plan plan_of(const Options& options) {
   if (!options.seeds.empty()) plan.seeds = options.seeds;
   if (!options.name.empty()) plan.name = options.name;
   if (!options.metric.empty()) plan.metric = options.metric;
+  if (!options.halving.empty()) plan.halving = sweep::parse_halving(options.halving);
   trainer::config::validate_name(plan.name, options.name.empty() ? options.file : "--name");
   if (options.metric.empty()) {
     sweep::check_metric(plan.metric);
@@ -139,9 +140,9 @@ std::vector<Cell> cells_of(const Plan& plan, const Options& options) {
 
 // Results that still hold: of cells of this plan, with the same settings, that ended by themselves
 // and whose run directories are there. Failed ones are tried again, since the reason may be gone.
-std::map<std::string, Result> known_results(const Plan& plan, const std::vector<Cell>& cells,
-                                            const fs::path& into, int threads) {
-  std::map<std::string, Result> known;
+CellResults known_results(const Plan& plan, const std::vector<Cell>& cells, const fs::path& into,
+                          int threads) {
+  CellResults known;
   std::string left_out;
   for (auto& result : sweep::read_results(into / "results.jsonl", &left_out)) {
     const auto cell = std::ranges::find(cells, result.cell, &Cell::name);
@@ -152,56 +153,6 @@ std::map<std::string, Result> known_results(const Plan& plan, const std::vector<
     std::cerr << "normball: " << left_out << "; without --report its run is read again\n";
   }
   return known;
-}
-
-std::vector<Result> in_order(const std::vector<Cell>& cells,
-                             const std::map<std::string, Result>& results) {
-  std::vector<Result> ordered;
-  for (const auto& cell : cells) {
-    if (const auto found = results.find(cell.name); found != results.end())
-      ordered.push_back(found->second);
-  }
-  return ordered;
-}
-
-// Of other plans in the same directory, whose runs are still there.
-std::vector<Result> other_results(const std::vector<Cell>& cells, const fs::path& into) {
-  auto results = sweep::read_results(into / "results.jsonl");
-  std::erase_if(results, [&](const Result& result) {
-    return std::ranges::find(cells, result.cell, &Cell::name) != cells.end() ||
-           !fs::exists(into / result.cell);
-  });
-  return results;
-}
-
-void run_cells(const Plan& plan, const std::vector<Cell>& cells, const Options& options,
-               const fs::path& into, std::map<std::string, Result>& results) {
-  const auto others = other_results(cells, into);
-  std::vector<Cell> to_run;
-  for (const auto& cell : cells) {
-    const auto known = results.find(cell.name);
-    if (known == results.end() || known->second.status == sweep::Status::Failed)
-      to_run.push_back(cell);
-  }
-  if (to_run.size() < cells.size()) {
-    const auto there = cells.size() - to_run.size();
-    std::cerr << there << " of " << counted(ssize(cells), "run") << (there == 1 ? " is" : " are")
-              << " there already\n";
-  }
-  std::vector<Job> jobs;
-  for (const auto& cell : to_run) jobs.push_back(job_of(plan.base, cell, into, options.threads));
-  const int at_once =
-      options.jobs > 0 ? options.jobs : std::max(1, usable_cpus() / options.threads);
-  RunsProgress progress(to_run.size());
-  run_side_by_side(jobs, at_once, [&](size_t job, const std::string& failure) {
-    const auto result = sweep::result_of(plan, to_run[job], into / to_run[job].name, failure);
-    results.insert_or_assign(result.cell, result);
-    auto all = in_order(cells, results);
-    all.insert(all.end(), others.begin(), others.end());
-    sweep::write_results(into / "results.jsonl", all);
-    progress.ended(result.status == sweep::Status::Finished);
-    return true;
-  });
 }
 
 std::string interval_text(const sweep::Metric& metric, const sweep::Estimate& estimate) {
@@ -232,6 +183,7 @@ void print_summary(const Plan& plan, const sweep::Summary& summary) {
     if (point.diverged > 0) note = std::to_string(point.diverged) + " diverged";
     if (point.failed > 0) note = std::to_string(point.failed) + " failed";
     if (point.missing > 0) note = std::to_string(point.missing) + " not run";
+    if (point.stopped > 0) note = point.stop;
     row.push_back(note);
     table.add(row);
   }
@@ -275,6 +227,10 @@ void sweep_over(const Options& options) {
                                            " is the directory of a run; name another with --into"));
   }
   check_cells(plan, cells, into, options.threads);
+  const int jobs = options.jobs > 0 ? options.jobs : std::max(1, usable_cpus() / options.threads);
+  const CellRuns runs{
+      .plan = plan, .cells = cells, .into = into, .at_once = jobs, .threads = options.threads};
+  check_halving(runs);
   if (options.dry_run) {
     for (const auto& cell : cells) std::cout << cell.name << '\n';
     std::cout << counted(ssize(cells), "run") << " into " << into.string() << "/\n";
@@ -292,7 +248,7 @@ void sweep_over(const Options& options) {
     std::cout << plan.base << ": " << counted(ssize(cells), "run") << " into " << into.string()
               << "/\n"
               << std::flush;
-    run_cells(plan, cells, options, into, results);
+    run_cells(runs, results);
   }
   const auto ordered = in_order(cells, results);
   if (ordered.empty()) refuse_without_results();
@@ -306,9 +262,11 @@ void sweep_over(const Options& options) {
   }
   if (std::ranges::none_of(
           ordered, [](const Result& result) { return result.status == sweep::Status::Finished; })) {
+    const auto diverged = std::ranges::find(ordered, sweep::Status::Diverged, &Result::status);
     throw std::runtime_error(error_message(
         "sweep", "no run has a result: ", ordered.size() == 1 ? "it" : "all that ended",
-        " diverged, the first because: ", ordered.front().reason));
+        " diverged, the first because: ",
+        diverged == ordered.end() ? ordered.front().reason : diverged->reason));
   }
 }
 
@@ -319,7 +277,8 @@ void add_sweep_command(CLI::App& app) {
   auto* command =
       app.add_subcommand("sweep", "Train one configuration along axes and over seeds; compare");
   command
-      ->add_option("file", options->file, "Sweep file (TOML): base, set, seeds, metric, [[axis]]")
+      ->add_option("file", options->file,
+                   "Sweep file (TOML): base, set, seeds, metric, halving, [[axis]]")
       ->check(CLI::ExistingFile);
   command->add_option("--base", options->base, "Without a file: the configuration file or preset");
   command
@@ -335,6 +294,11 @@ void add_sweep_command(CLI::App& app) {
       "What to compare: a curve (val_loss, val_accuracy, loss), with last, tail or "
       "best after a space; default: the last val_accuracy, val_loss or loss, whichever the "
       "runs have first");
+  command
+      ->add_option("--halving", options->halving,
+                   "Early stopping, of searches only: FIRST[,FACTOR]: at step FIRST, and then each "
+                   "time after FACTOR (3) times as many, one in FACTOR points goes on")
+      ->check(read_by([](const std::string& text) { sweep::parse_halving(text); }));
   add_settings(*command, options->settings);
   command->add_option("--name", options->name, "Name of the sweep; default: the file's");
   command->add_option("--into", options->into,

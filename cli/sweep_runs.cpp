@@ -31,22 +31,6 @@ int open_file(const fs::path& path, int flags) {
   return file;
 }
 
-std::vector<std::string> settings_of(const Cell& cell, const fs::path& into, int threads) {
-  auto settings = cell.settings;
-  settings.push_back("run.dir=" + into.string());
-  settings.push_back("run.threads=" + std::to_string(threads));
-  return settings;
-}
-
-// The step of the newest checkpoint; 0 without one, or where `train` will say what is wrong.
-std::int64_t steps_taken(const fs::path& run) {
-  if (!fs::is_directory(run / "checkpoints")) return 0;
-  const auto checkpoints = trainer::run::CheckpointStore(run / "checkpoints").list();
-  if (checkpoints.empty()) return 0;
-  const std::string name = checkpoints.back().filename().string();  // step-100
-  return std::strtoll(name.c_str() + name.find('-') + 1, nullptr, 10);
-}
-
 // A run can be made longer, but not shorter.
 std::string longer_than(const fs::path& run, const trainer::config::Config& before,
                         const trainer::config::Config& now) {
@@ -64,6 +48,21 @@ std::string longer_than(const fs::path& run, const trainer::config::Config& befo
 }
 
 }  // namespace
+
+std::vector<std::string> settings_of(const Cell& cell, const fs::path& into, int threads) {
+  auto settings = cell.settings;
+  settings.push_back("run.dir=" + into.string());
+  settings.push_back("run.threads=" + std::to_string(threads));
+  return settings;
+}
+
+std::int64_t steps_taken(const fs::path& run) {
+  if (!fs::is_directory(run / "checkpoints")) return 0;
+  const auto checkpoints = trainer::run::CheckpointStore(run / "checkpoints").list();
+  if (checkpoints.empty()) return 0;
+  const std::string name = checkpoints.back().filename().string();  // step-100
+  return std::strtoll(name.c_str() + name.find('-') + 1, nullptr, 10);
+}
 
 SweepLock::SweepLock(const fs::path& directory)
     : own_(open_file(directory / ".sweep.lock", O_CLOEXEC)),

@@ -34,6 +34,13 @@ using OwnKeys = std::map<std::string, std::string>;
 void refuse_keys(std::string_view where, const std::vector<std::string>& settings,
                  std::string_view owner, const OwnKeys& keys);
 
+// The cell's, and those that a command sets for each run.
+std::vector<std::string> settings_of(const trainer::sweep::Cell& cell,
+                                     const std::filesystem::path& into, int threads);
+
+// The step of a run's newest checkpoint; 0 without one, or where `train` will say what is wrong.
+std::int64_t steps_taken(const std::filesystem::path& run);
+
 // `normball train` for the cell, into a directory of its name in `into`.
 Job job_of(const std::string& base, const trainer::sweep::Cell& cell,
            const std::filesystem::path& into, int threads);

@@ -211,6 +211,10 @@ void add_train_command(CLI::App& app) {
       ->add_option("--stop-after", options->options.stop_after,
                    "Save and stop after this many steps; --resume continues")
       ->check(integer_in(1, 1'000'000'000'000));
+  train_app
+      ->add_option("--stop-at", options->options.stop_at,
+                   "The same after this step of the run, whatever was trained before")
+      ->check(integer_in(1, 1'000'000'000'000));
   train_app->callback([options] { train(*options); });
 }
 

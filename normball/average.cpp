@@ -9,13 +9,15 @@
 #include "normball/base/error.h"
 #include "normball/base/text.h"
 #include "normball/internal/kernels/kernels.h"
+#include "normball/iterate_sampler.h"
 #include "normball/step.h"
 
 namespace normball {
 namespace {
 
-constexpr std::array<std::string_view, 6> names = {"none",          "ema",           "tail",
-                                                   "schedule_free", "schedule-free", "soda"};
+constexpr std::array<std::string_view, 7> names = {
+    "none", "ema", "tail", "schedule_free", "schedule-free", "soda", "uniform"};
+constexpr double seeds = 0x1p53;  // whole numbers below it are exact in a double
 
 // "ema(0.9)" is short for "ema(decay=0.9)".
 double take_only(TextCall& call, std::string_view key, double otherwise) {
@@ -54,6 +56,12 @@ Average parse_average(std::string_view text) {
     average = ScheduleFree{take_only(call, "beta", ScheduleFree{}.beta)};
   } else if (call.name == "soda") {
     average = Soda{};
+  } else if (call.name == "uniform") {
+    const double seed = take_only(call, "seed", 0);
+    if (!(seed >= 0 && seed < seeds && seed == std::floor(seed))) {
+      throw_invalid("Uniform", "seed must be a whole number from 0 to 2^53 - 1, got ", seed);
+    }
+    average = Uniform{static_cast<std::uint64_t>(seed)};
   } else if (call.name != "none") {
     throw_invalid("parse_average", unknown_name("average", call.name, names));
   }
@@ -75,6 +83,9 @@ std::string to_string(const Average& average) {
       return call_text("schedule_free", {"beta=" + number_text(a.beta)});
     }
     std::string operator()(const Soda&) const { return "soda"; }
+    std::string operator()(const Uniform& a) const {
+      return call_text("uniform", {"seed=" + std::to_string(a.seed)});
+    }
   };
   return std::visit(Printer{}, average);
 }
@@ -94,6 +105,10 @@ void validate(const Average& average) {
   if (const auto* free = std::get_if<ScheduleFree>(&average);
       free && !(free->beta >= 0 && free->beta < 1)) {
     throw_invalid("ScheduleFree", "beta must be at least 0 and below 1, got ", free->beta);
+  }
+  if (const auto* uniform = std::get_if<Uniform>(&average);
+      uniform && static_cast<double>(uniform->seed) >= seeds) {
+    throw_invalid("Uniform", "seed must be below 2^53, got ", uniform->seed);
   }
 }
 
@@ -159,6 +174,14 @@ void Averaged<T>::begin_step(std::span<const MatrixView<T>> weights) {
     for_each_row<T>(weights[l], second_[l],
                     [](T* to, const T* from, Index n) { std::copy_n(from, n, to); });
   }
+  const auto* uniform = std::get_if<Uniform>(&average_);
+  if (uniform != nullptr && replaces_kept(uniform->seed, static_cast<std::uint64_t>(step_))) {
+    for (size_t l = 0; l < weights.size(); ++l) {
+      auto& drawn = drawn_.emplace_back(static_cast<size_t>(sizes_[l]));
+      for_each_row<T>(weights[l], std::span(drawn),
+                      [](const T* from, T* to, Index n) { std::copy_n(from, n, to); });
+    }
+  }
   phase_ = Phase::Stepping;
 }
 
@@ -167,6 +190,7 @@ template <class T>
 void Averaged<T>::cancel_step(std::span<const MatrixView<T>> weights) {
   require("Averaged::cancel_step", weights, Phase::Stepping);
   phase_ = Phase::Idle;
+  drawn_.clear();
   if (step_ == 0) return;
   const auto* free = std::get_if<ScheduleFree>(&average_);
   for (size_t l = 0; free != nullptr && l < first_.size(); ++l) {
@@ -220,6 +244,8 @@ void Averaged<T>::end_step(std::span<const MatrixView<T>> weights) {
       });
     }
   }
+  for (size_t l = 0; l < drawn_.size(); ++l) std::ranges::copy(drawn_[l], first_[l].begin());
+  drawn_ = {};
   phase_ = Phase::Idle;
   ++step_;
 }
@@ -228,7 +254,7 @@ template <class T>
 bool Averaged<T>::differs() const {
   if (step_ == 0) return false;
   if (std::holds_alternative<Tail>(average_)) return step_ > first_of_tail();
-  return std::holds_alternative<Ema>(average_) || std::holds_alternative<ScheduleFree>(average_);
+  return !std::holds_alternative<NoAverage>(average_) && !std::holds_alternative<Soda>(average_);
 }
 
 template <class T>
@@ -267,6 +293,7 @@ void Averaged<T>::set_steps_taken(std::int64_t steps, bool exchanged) {
   }
   step_ = steps;
   phase_ = Phase::Idle;
+  drawn_ = {};
   exchanged_ = exchanged && differs();
 }
 

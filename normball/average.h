@@ -4,8 +4,11 @@
 //   Tail          x̄ = the mean of the last `share` of all steps    evaluated x̄, steps as without it
 //   ScheduleFree  y = (1−β) z + β x̄,  z ← step of z by ∇f(y),  x̄ ← x̄ + (z − x̄)/(k+1)
 //   Soda          x ← x' + (x⁰ − x')/(k+2),  x' = step of x        evaluated x
+//   Uniform       x̄ = one of x⁰ ... xᵏ at random, each as likely   evaluated x̄, steps as without it
 //
 // k counts from 0. Ema is the plain mean until that is the slower one, so that it forgets x⁰.
+// Uniform is no average but what the theorems speak of, the output of Algorithms 1-4: of the points
+// where gradients were taken, that which an IterateSampler of this seed keeps.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +42,15 @@ struct Soda {
   friend bool operator==(const Soda&, const Soda&) = default;
 };
 
-using Average = std::variant<NoAverage, Ema, Tail, ScheduleFree, Soda>;
+struct Uniform {
+  std::uint64_t seed = 0;  // below 2^53
+  friend bool operator==(const Uniform&, const Uniform&) = default;
+};
+
+using Average = std::variant<NoAverage, Ema, Tail, ScheduleFree, Soda, Uniform>;
 
 // "none", "ema(decay=0.9999)" or "ema(0.9999)", "tail(share=0.25)", "schedule_free(beta=0.9)", also
-// with a hyphen, "soda".
+// with a hyphen, "soda", "uniform(seed=0)".
 Average parse_average(std::string_view text);
 std::string to_string(const Average& average);
 std::ostream& operator<<(std::ostream& out, const Average& average);
@@ -97,6 +105,7 @@ class Averaged {
   Phase phase_ = Phase::Idle;
   bool exchanged_ = false;
   std::vector<std::vector<T>> first_, second_;  // x̄ or x⁰; z
+  std::vector<std::vector<T>> drawn_;           // takes the place of x̄ if the step is taken
 };
 
 }  // namespace normball

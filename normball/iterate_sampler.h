@@ -10,16 +10,23 @@
 
 namespace normball {
 
-// Reservoir sampling: the k-th iterate offered replaces the kept one with probability 1/k.
+// Reservoir sampling: whether an iterate that `before` others came before replaces the kept one,
+// which is so with probability 1 / (before + 1). The same draws as those of one generator after
+// another, so that nothing but the two numbers need be stored.
+inline bool replaces_kept(std::uint64_t seed, std::uint64_t before) {
+  Random random(seed);
+  random.skip(before);
+  return random.below(before + 1) == 0;
+}
+
 template <class T>
 class IterateSampler {
  public:
-  explicit IterateSampler(std::uint64_t seed = 0) : random_(seed) {}
+  explicit IterateSampler(std::uint64_t seed = 0) : seed_(seed) {}
 
   // Offers the current iterate; returns true if it was kept.
   bool offer(std::span<const MatrixView<T>> iterate) {
-    ++offered_;
-    if (random_.below(offered_) != 0) return false;
+    if (!replaces_kept(seed_, offered_++)) return false;
     kept_.resize(iterate.size());
     for (size_t l = 0; l < iterate.size(); ++l) {
       kept_[l].resize(static_cast<size_t>(iterate[l].size()));
@@ -37,7 +44,7 @@ class IterateSampler {
   std::uint64_t sample_index() const { return kept_index_; }  // from 1
 
  private:
-  Random random_;
+  std::uint64_t seed_;
   std::uint64_t offered_ = 0;
   std::uint64_t kept_index_ = 0;
   std::vector<std::vector<T>> kept_;

@@ -15,7 +15,7 @@ class Random {
   explicit Random(std::uint64_t seed = 0) : state_(seed) {}
 
   std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    std::uint64_t z = (state_ += increment);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
@@ -35,9 +35,14 @@ class Random {
     return radius * std::cos(2 * std::numbers::pi * uniform());
   }
 
+  // As after this many calls of next().
+  void skip(std::uint64_t calls) { state_ += calls * increment; }
+
   std::uint64_t state() const { return state_; }
 
  private:
+  static constexpr std::uint64_t increment = 0x9e3779b97f4a7c15u;
+
   std::uint64_t state_;
 };
 

@@ -30,14 +30,15 @@ struct At {
     const double progress = std::min(1.0, k / static_cast<double>(d.steps - warmup));
     return d.end + (value - d.end) * (1 + std::cos(std::numbers::pi * progress)) / 2;
   }
+  double operator()(const Power& d) const { return value * std::pow(k + 1, -d.exponent); }
 };
 
 std::int64_t take_steps(TextCall& call, std::string_view key) {
   return static_cast<std::int64_t>(call.take_number(key));
 }
 
-constexpr std::array<std::string_view, 4> known_schedules = {"constant", "linear", "warmdown",
-                                                             "cosine"};
+constexpr std::array<std::string_view, 5> known_schedules = {"constant", "linear", "warmdown",
+                                                             "cosine", "power"};
 
 Decay parse_decay(TextCall& call) {
   if (call.name == "constant") return Constant{};
@@ -50,6 +51,7 @@ Decay parse_decay(TextCall& call) {
     const auto steps = take_steps(call, "steps");
     return Cosine{steps, call.take_number("end", 0)};
   }
+  if (call.name == "power") return Power{call.take_number("exponent")};
   throw_invalid("parse_schedule", unknown_name("schedule", call.name, known_schedules));
 }
 
@@ -90,6 +92,10 @@ void validate(const Schedule& schedule) {
     require_steps(d->steps);
     if (!std::isfinite(d->end)) throw_invalid("Schedule", "end must be finite, got ", d->end);
   }
+  if (const auto* d = std::get_if<Power>(&schedule.decay);
+      d && !(std::isfinite(d->exponent) && d->exponent >= 0)) {
+    throw_invalid("Schedule", "exponent must be finite and not negative, got ", d->exponent);
+  }
 }
 
 Schedule parse_schedule(std::string_view text) {
@@ -127,6 +133,9 @@ std::string to_string(const Schedule& schedule) {
     std::string operator()(const Cosine& d) const {
       return "cosine(" + value + ", steps=" + std::to_string(d.steps) +
              (d.end == 0 ? "" : ", end=" + number_text(d.end)) + tail;
+    }
+    std::string operator()(const Power& d) const {
+      return "power(" + value + ", exponent=" + number_text(d.exponent) + tail;
     }
   };
   const bool warm = schedule.warmup > 0;

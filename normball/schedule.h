@@ -1,4 +1,4 @@
-// A value that changes over the steps k = 0, 1, ...: for lr and alpha.
+// A value that changes over the steps k = 0, 1, ...: for lr, alpha and rho.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,14 @@ struct Cosine {
   friend bool operator==(const Cosine&, const Cosine&) = default;
 };
 
-using Decay = std::variant<Constant, LinearDecay, Warmdown, Cosine>;
+// (k + 1)^-p, which does not depend on how long the run is. The any-time form of the paper's
+// choices for n steps: p = 1/2 for alpha and gamma, 1/4 for rho, and so 3/4 for lr = gamma rho.
+struct Power {
+  double exponent = 0.5;  // p, not negative
+  friend bool operator==(const Power&, const Power&) = default;
+};
+
+using Decay = std::variant<Constant, LinearDecay, Warmdown, Cosine, Power>;
 
 // A linear warm-up (k+1)/warmup to `value`, then the decay over the remaining steps. `steps` of the
 // decay includes the warm-up; afterwards the last value is kept.
@@ -56,7 +63,7 @@ struct Schedule {
 void validate(const Schedule& schedule);
 
 // "0.1", "constant(0.1)", "linear(0.1, steps=100)", "warmdown(0.1, steps=5100, down=1450)",
-// "cosine(0.1, steps=100, end=1e-7)", each with warmup=<steps>.
+// "cosine(0.1, steps=100, end=1e-7)", "power(0.1, exponent=0.75)", each with warmup=<steps>.
 Schedule parse_schedule(std::string_view text);
 std::string to_string(const Schedule& schedule);
 std::ostream& operator<<(std::ostream& out, const Schedule& schedule);

@@ -82,6 +82,11 @@ class AtenPart final : public Part {
     method_.lr = lr;
   }
 
+  void set_method(const Method& method) override {
+    method_.rule = method.rule;
+    method_.alpha = method.alpha;
+  }
+
   const StepReport& prepare() override {
     const auto gradients = find_gradients();
     report_.step = step_;

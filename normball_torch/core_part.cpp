@@ -25,6 +25,11 @@ class CorePart final : public Part {
 
   void set_lr(double lr) override { optimizer_.set_lr(lr); }
 
+  void set_method(const Method& method) override {
+    optimizer_.set_rule(method.rule);
+    optimizer_.set_alpha(method.alpha);
+  }
+
   const StepReport& prepare() override {
     parameters_.clear();
     gradients_.clear();

@@ -132,6 +132,7 @@ class NormBall : public ::torch::optim::Optimizer {
   void take_aliases(size_t group);
   Plan& plan();
   bool is_current() const;
+  void follow_numbers();
   std::unique_ptr<Plan> make_routes();
   std::unique_ptr<Plan> make_plan();
   void find_states() const;

@@ -12,13 +12,15 @@ using ::torch::IValue;
 using ::torch::serialize::InputArchive;
 using ::torch::serialize::OutputArchive;
 
-// Who says it: every step anew, a group, or the optimizer for all groups.
-enum class Of { Step, Group, Whole };
+// Who says it: every step anew, a group, or the optimizer for all groups; of that, numbers of the
+// method that may change from step to step.
+enum class Of { Step, Group, Whole, Number };
 
 template <Of by, bool archived = false>
 struct Field {
   std::string_view name;
   static constexpr Of of = by;
+  static constexpr bool of_whole = by == Of::Whole || by == Of::Number;
   static constexpr bool stored = archived;  // in LibTorch's archives
 };
 
@@ -35,8 +37,8 @@ void for_each_field(F&& f, Options&... o) {
   f(Field<Of::Group>{"oracle"}, o.oracle()...);
   f(Field<Of::Group>{"names"}, o.names()...);
   f(Field<Of::Group>{"kinds"}, o.kinds()...);
-  f(Field<Of::Whole, true>{"alpha"}, o.alpha()...);
-  f(Field<Of::Whole, true>{"rho"}, o.rho()...);
+  f(Field<Of::Number, true>{"alpha"}, o.alpha()...);
+  f(Field<Of::Number, true>{"rho"}, o.rho()...);
   f(Field<Of::Whole, true>{"beta"}, o.beta()...);
   f(Field<Of::Whole, true>{"l0"}, o.l0()...);
   f(Field<Of::Whole, true>{"l1"}, o.l1()...);
@@ -158,7 +160,7 @@ void NormBallOptions::require_no_override(const NormBallOptions& whole, std::str
                                           size_t group) const {
   for_each_field(
       [&](auto field, const auto& own, const auto& common) {
-        if constexpr (field.of == Of::Whole) {
+        if constexpr (field.of_whole) {
           if (!own || own == common) return;
           normball::throw_invalid(
               where, "group ", group, " sets ", field.name, " to ", text_of(*own), ", but ",
@@ -171,7 +173,7 @@ void NormBallOptions::require_no_override(const NormBallOptions& whole, std::str
 void NormBallOptions::inherit() {
   for_each_field(
       [&](auto field, auto& own) {
-        if constexpr (field.of == Of::Whole) own.reset();
+        if constexpr (field.of_whole) own.reset();
       },
       *this);
 }
@@ -181,6 +183,16 @@ bool NormBallOptions::same_but_lr(const NormBallOptions& other) const {
   for_each_field(
       [&](auto field, const auto& a, const auto& b) {
         if constexpr (field.of != Of::Step) same = same && a == b;
+      },
+      *this, other);
+  return same;
+}
+
+bool NormBallOptions::same_but_numbers(const NormBallOptions& other) const {
+  bool same = true;
+  for_each_field(
+      [&](auto field, const auto& a, const auto& b) {
+        if constexpr (field.of != Of::Step && field.of != Of::Number) same = same && a == b;
       },
       *this, other);
   return same;

@@ -35,6 +35,7 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   TORCH_ARG(std::vector<std::string>, kinds) = {};  // as parse_kind() reads them, or none
 
   // Options of the whole optimizer: a group with another value is an error.
+  // alpha and rho may change from step to step, in the optimizer's defaults().
   TORCH_ARG(std::optional<double>, alpha) = {};
   TORCH_ARG(std::optional<double>, rho) = {};
   TORCH_ARG(std::optional<double>, beta) = {};
@@ -81,6 +82,8 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   void inherit();
   // All options but the lr.
   bool same_but_lr(const NormBallOptions& other) const;
+  // All but lr, alpha and rho, which the parts of an optimizer follow from step to step.
+  bool same_but_numbers(const NormBallOptions& other) const;
 };
 
 struct NormBallParamState

@@ -36,6 +36,7 @@ class Part {
   // As in Optimizer: prepare() finds the directions and touches nothing, apply() moves the weights,
   // one of apply() and abandon() follows. The report's layers are those of the members, in order.
   virtual void set_lr(double lr) = 0;
+  virtual void set_method(const Method& method) = 0;  // another alpha or rho, and else the same
   virtual const StepReport& prepare() = 0;
   virtual const StepReport& report() const = 0;  // of the last prepare()
   // Throws std::invalid_argument for an η that apply() could not do; changes nothing.

@@ -173,7 +173,7 @@ void NormBall::Plan::keep_heads(std::vector<ParameterInfo>& infos,
 
 bool NormBall::is_current() const {
   if (plan_->options.size() != param_groups_.size() + 1 ||
-      !plan_->options.back().same_but_lr(whole())) {
+      !plan_->options.back().same_but_numbers(whole())) {
     return false;
   }
   size_t next = 0;
@@ -196,7 +196,10 @@ NormBall::Plan& NormBall::plan() {
                             "this optimizer was moved from; use the one it was moved to");
   }
   if (plan_) find_states();
-  if (plan_ && is_current()) return *plan_;
+  if (plan_ && is_current()) {
+    follow_numbers();
+    return *plan_;
+  }
   check_groups();
   if (plan_) {
     for (const auto& part : plan_->parts) part->store_bases();
@@ -208,6 +211,17 @@ NormBall::Plan& NormBall::plan() {
   plan_ = make_plan();
   remember_for(stepsize());
   return *plan_;
+}
+
+// Another alpha or rho is no reason to make a new plan.
+void NormBall::follow_numbers() {
+  NormBallOptions& known = plan_->options.back();
+  const NormBallOptions& now = whole();
+  if (known.alpha() == now.alpha() && known.rho() == now.rho()) return;
+  Method next = method();
+  for (const auto& part : plan_->parts) part->set_method(next);
+  known.alpha(now.alpha()).rho(now.rho());
+  plan_->method = std::move(next);
 }
 
 // The routes, without a look at the state.

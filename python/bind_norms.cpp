@@ -7,6 +7,7 @@
 
 #include "normball/average.h"
 #include "normball/base/error.h"
+#include "normball/iterate_sampler.h"
 #include "normball/norms.h"
 #include "python/bindings.h"
 
@@ -226,10 +227,15 @@ void bind_norms(py::module_& module) {
         if (const auto* ema = std::get_if<Ema>(&average)) number = ema->decay;
         if (const auto* tail = std::get_if<Tail>(&average)) number = tail->share;
         if (const auto* free = std::get_if<ScheduleFree>(&average)) number = free->beta;
+        if (const auto* uniform = std::get_if<Uniform>(&average)) {
+          number = static_cast<double>(uniform->seed);
+        }
         return std::tuple<std::string, double, std::string>(whole.substr(0, whole.find('(')),
                                                             number, whole);
       },
       py::arg("text"));
+  // Whether x^k takes the place of the iterate drawn among those before it.
+  module.def("replaces_kept", &replaces_kept, py::arg("seed"), py::arg("before"));
   // (share, tau) of a clipping solver, of which one is 0; None for the others.
   module.def(
       "clipping",

@@ -28,7 +28,7 @@ class Averaged:
 
     Args:
         optimizer: any ``torch.optim.Optimizer``. Step this object instead of it.
-        average: ``"ema(0.9999)"``, ``"tail(0.25)"``, ``"schedule_free(0.9)"`` or ``"soda"``.
+        average: ``"ema(0.9999)"``, ``"tail(0.25)"``, ``"schedule_free(0.9)"``, ``"soda"`` or ``"uniform(seed=0)"``.
         steps: the length of the run, which ``tail`` needs.
 
     >>> averaged = Averaged(ClippedScion(model, lr=0.01, alpha=0.1, rho=100), "ema(0.999)")
@@ -103,6 +103,9 @@ class Averaged:
                              "line search has nothing to compare with: use ema or tail, or no line_search")
         weights = self._weights()
         self._begin(weights)
+        drawn: List[torch.Tensor] = []
+        if self._kind == "uniform" and _core.replaces_kept(int(self._number), self._step):
+            drawn = [w.detach().clone() for w in weights]
         loss = self._step_at_iterates(weights, closure, arguments) if self._iterates else self._step_here(closure, arguments)
         report = getattr(self.optimizer, "report", None)
         idle = all(w.grad is None for w in weights) or (report is not None and getattr(report, "skipped", False))
@@ -113,6 +116,8 @@ class Averaged:
                 if not torch.isfinite(w).all():
                     raise ValueError(f"[Averaged.step] parameter {index} is not finite after the step; the average is as before")
             self._take_in(weights)
+            for kept, w in zip(self._first, drawn):
+                kept.copy_(w)
         self._step += 1
         return loss
 

@@ -41,11 +41,11 @@ last() { grep "\"$2\"" "runs/$1/metrics.jsonl" | tail -1 | sed -E "s/.*\"$2\": (
 "$normball" train gpt.toml --name plain >/dev/null 2>&1
 grep -q iterate_val runs/plain/metrics.jsonl && fail "an iterate beside no average"
 cut=1
-for average in 'ema(0.8)' 'tail(0.5)' schedule-free soda; do
+for average in 'ema(0.8)' 'tail(0.5)' schedule-free soda uniform; do
   name=${average%%(*}
   "$normball" train gpt.toml --name "$name" --set train.average="$average" >/dev/null 2>err || fail "$average: $(cat err)"
   # In two parts, once before and once within the tail.
-  cut=$((cut + 3))
+  cut=$((cut + 2))
   "$normball" train gpt.toml --name "$name-parts" --set train.average="$average" --stop-after $cut >/dev/null 2>&1
   "$normball" train gpt.toml --name "$name-parts" --set train.average="$average" --resume >/dev/null 2>&1
   same_runs "$name" "$name-parts" 12
@@ -54,7 +54,7 @@ for average in 'ema(0.8)' 'tail(0.5)' schedule-free soda; do
   grep -q "$(printf 'validation loss %.4f' "$(last "$name" val_loss)")" out ||
     fail "$average: eval $(cat out), recorded $(last "$name" val_loss)"
   case $name in
-    ema | tail)  # the steps are those without it, and what is evaluated is something else
+    ema | tail | uniform)  # the steps are those without it, and what is evaluated is something else
       [ "$(last "$name" iterate_val_loss)" = "$(last plain val_loss)" ] || fail "$average changed the steps"
       cmp <(without_times "runs/$name/metrics.jsonl" | grep '"loss"') \
           <(without_times runs/plain/metrics.jsonl | grep '"loss"') || fail "$average changed the training loss" ;;

@@ -59,6 +59,10 @@ for file in results.jsonl results.csv sweep.html heat-map.svg curves.svg; do
   [ -s "runs/lr/$file" ] || fail "no $file"
 done
 [ "$(wc -l <runs/lr/results.jsonl)" -eq 8 ] || fail "not 8 results"
+# What the sweep adds to its runs, in processor time, which does not depend on how busy the machine is.
+costs=$(sed -nE 's/^the runs took ([0-9.]+) s of processor time, the sweep itself ([0-9.]+) s$/\1 \2/p' err.txt)
+awk -v costs="$costs" 'BEGIN { split(costs, c, " "); exit !(c[1] > 0 && c[2] < 0.1 * c[1]) }' ||
+  fail "a sweep that costs more than a tenth of its runs: '$costs'"
 contains runs/lr/heat-map.svg "no clip"
 
 # A cell is the same run as `normball train` makes, and an ordinary run directory.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "normball/iterate_sampler.h"
 #include "normball/optimizer.h"
 #include "testing.h"
 
@@ -185,8 +186,29 @@ TEST(Average, SodaStaysInTheBallOfAConstrainedMethod) {
   }
 }
 
+// The points where gradients were taken, the first among them, by an IterateSampler of the seed.
+TEST(Average, UniformKeepsWhatAnIterateSamplerKeeps) {
+  int seen = 0;
+  for (const std::uint64_t seed : {0, 5, 123456}) {
+    Averaging all(("uniform(seed=" + std::to_string(seed) + ")").c_str(), 0);
+    Trainee plain(1);
+    IterateSampler<double> sampler(seed);
+    EXPECT_FALSE(all.averaged.differs());
+    for (int k = 0; k < 40; ++k) {
+      const std::vector<MatrixView<double>> views = plain.views();
+      if (sampler.offer(views)) ++seen;
+      plain.gradient();
+      plain.step();
+      all.step();
+      EXPECT_EQ(all.run.flat(), plain.flat()) << "the steps are those of the method alone";
+      EXPECT_EQ(all.evaluated(), sampler.sample()[0]) << k;
+    }
+  }
+  EXPECT_GT(seen, 5);
+}
+
 TEST(Average, ExchangeIsExactAndResumesToTheBit) {
-  for (const char* text : {"ema(0.7)", "tail(0.5)", "schedule_free", "soda"}) {
+  for (const char* text : {"ema(0.7)", "tail(0.5)", "schedule_free", "soda", "uniform(3)"}) {
     SCOPED_TRACE(text);
     Averaging whole(text, 20), first(text, 20);
     for (int k = 0; k < 20; ++k) whole.step();
@@ -221,13 +243,15 @@ TEST(Average, ExchangeIsExactAndResumesToTheBit) {
 }
 
 TEST(Average, ACancelledStepLeavesNoTrace) {
-  for (const char* text : {"ema(0.7)", "tail(0.5)", "schedule_free", "soda"}) {
+  for (const char* text : {"ema(0.7)", "tail(0.5)", "schedule_free", "soda", "uniform(3)"}) {
     Averaging one(text, 10), other(text, 10);
     for (int k = 0; k < 10; ++k) {
       const auto before = other.run.flat();
+      const auto evaluated = other.evaluated();
       other.averaged.begin_step(other.run.views());
       other.averaged.cancel_step(other.run.views());
       EXPECT_EQ(other.run.flat(), before) << text;
+      EXPECT_EQ(other.evaluated(), evaluated) << text;
       one.step();
       other.step();
       EXPECT_EQ(one.run.flat(), other.run.flat());

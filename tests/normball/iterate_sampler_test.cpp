@@ -26,6 +26,19 @@ TEST(IterateSampler, IsUniformOverTheIterates) {
   EXPECT_LT(chi, 24.3);
 }
 
+// The draws of one generator, one after another.
+TEST(IterateSampler, DrawsAsAGeneratorDoes) {
+  for (const std::uint64_t seed : {0, 9}) {
+    Random random(seed);
+    IterateSampler<float> sampler(seed);
+    for (std::uint64_t k = 1; k <= 200; ++k) {
+      Matrix<float> x(1, 1);
+      const std::vector<MatrixView<float>> views = {x.view()};
+      EXPECT_EQ(sampler.offer(views), random.below(k) == 0);
+    }
+  }
+}
+
 TEST(IterateSampler, IsTheSameForTheSameSeed) {
   IterateSampler<float> a(5), b(5);
   for (int k = 0; k < 100; ++k) {

@@ -539,6 +539,58 @@ TEST(Options, OfTheWholeMayChangeInDefaults) {
   }
 }
 
+// As the core does with a schedule for alpha and set_rho(): the same bits, momentum included.
+TEST(Options, AlphaAndRhoMayFollowASchedule) {
+  using normball::Power;
+  using normball::Schedule;
+  const Schedule alpha(1, Power{0.5}), rho(4, Power{0.25}), lr(0.05, Power{0.75});
+  for (const auto type : {torch::kFloat32, torch::kFloat64}) {
+    Tensor weight = parameter({6, 5}, 3).detach().to(type).set_requires_grad(true);
+    const auto run = [&]<class T>(T) {
+      normball::Optimizer<T> core(
+          normball::unconstrained_clipped_scion(lr, alpha, rho.value),
+          {{.shape = {.rows = 6, .cols = 5}, .norm = normball::Spectral{}, .radius = 2}});
+      Tensor same = weight.detach().clone();
+      ClippedScion optimizer({weight}, options().alpha(1).norm("spectral").radius(2));
+      auto& whole = static_cast<NormBallOptions&>(optimizer.defaults());
+      int clipped = 0;
+      for (int k = 0; k < 12; ++k) {
+        const Tensor gradient = torch::randn({6, 5}, type) / (1 + k);
+        weight.mutable_grad() = gradient.clone();
+        options_of(optimizer).set_lr(lr.at(k));
+        whole.alpha(alpha.at(k)).rho(rho.at(k));
+        optimizer.step();
+        core.set_rho(rho.at(k));
+        const std::vector<normball::Parameter<T>> parameters = {
+            {{same.data_ptr<T>(), 6, 5}, {gradient.data_ptr<T>(), 6, 5}}};
+        core.step(parameters);
+        clipped += core.report().clipped ? 1 : 0;
+        EXPECT_TRUE(torch::equal(weight.detach(), same)) << k;
+        EXPECT_EQ(optimizer.report().eta, core.report().eta) << k;
+        EXPECT_EQ(optimizer.report().threshold, rho.at(k));
+      }
+      EXPECT_TRUE(clipped > 0 && clipped < 12) << clipped;
+    };
+    type == torch::kFloat32 ? run(0.0F) : run(0.0);
+  }
+}
+
+TEST(Options, ABadAlphaOrRhoOfAStepChangesNothing) {
+  Tensor weight = parameter({6, 5}, 3);
+  ClippedScion optimizer({weight}, options());
+  optimizer.step();
+  auto& whole = static_cast<NormBallOptions&>(optimizer.defaults());
+  const auto before = everything(optimizer);
+  whole.alpha(0);
+  expect_error([&] { optimizer.step(); }, {"alpha must be in (0, 1]"});
+  whole.alpha(0.5).rho(-1);
+  expect_error([&] { optimizer.step(); }, {"rho", "-1"});
+  EXPECT_TRUE(equal(before, everything(optimizer)));
+  whole.rho(3);
+  optimizer.step();
+  EXPECT_EQ(optimizer.report().threshold, 3);
+}
+
 TEST(Options, SaidTwiceAreRefused) {
   torch::nn::Linear module(3, 4);
   const auto named = options().names({"a", "b"});

@@ -6,7 +6,7 @@ import pytest
 import torch
 from normball.torch import Averaged, ClippedScion, Scion
 
-TEXTS = ["ema(0.8)", "tail(0.4)", "schedule_free(0.7)", "soda"]
+TEXTS = ["ema(0.8)", "tail(0.4)", "schedule_free(0.7)", "soda", "uniform(3)"]
 STEPS = 20
 
 
@@ -32,6 +32,15 @@ def put(model, values):
     torch.nn.utils.vector_to_parameters(values, model.parameters())
 
 
+def drawn(seed, k):
+    """Whether the k-th iterate replaces the kept one: SplitMix64, written out."""
+    mask = (1 << 64) - 1
+    z = (seed + (k + 1) * 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return ((z ^ (z >> 31)) * (k + 1)) >> 64 == 0
+
+
 def expected(text, kind):
     """(weights where the gradient is taken, evaluated weights) after every step."""
     model, optimizer = model_and(kind)
@@ -39,6 +48,8 @@ def expected(text, kind):
     z, y, mean, all_z, result = start, start, None, [], []
     for k in range(STEPS):
         put(model, y.clone())
+        if text.startswith("uniform") and drawn(3, k):
+            kept = y.clone()
         backward(model, k)
         put(model, z.clone())
         optimizer.step()
@@ -52,6 +63,8 @@ def expected(text, kind):
             mean = torch.stack(all_z[12:]).mean(0) if k >= 12 else z
         elif text.startswith("schedule_free"):
             mean = torch.stack(all_z).mean(0)
+        elif text.startswith("uniform"):
+            mean = kept
         else:
             mean = z
         y = 0.3 * z + 0.7 * mean if text.startswith("schedule_free") else z

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uintmax_t max_file = 1 << 20;
 
 bool schedule_needs_steps(const ScheduleConfig& schedule) {
-  return schedule.kind != "constant" || schedule.warmup > 0;
+  return (schedule.kind != "constant" && schedule.kind != "power") || schedule.warmup > 0;
 }
 
 bool decides_resume(const Key& key, const Config& config) {

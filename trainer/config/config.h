@@ -114,7 +114,9 @@ struct OptimizerConfig {
   std::string method = "unconstrained_clipped_scion";
   double lr = 0.01;
   double alpha = 0.1;
+  std::string alpha_schedule = "none";
   std::optional<NumberOrAuto> rho = {};
+  std::string rho_schedule = "none";
   std::string stepsize = "none";
   std::string line_search = "none";
   std::string short_step = "plain";
@@ -133,6 +135,7 @@ struct ScheduleConfig {
   double warmup = 0;
   double decay = 0.285;
   double end = 0;
+  double exponent = 0.75;
 };
 
 // Overrides what the role gives to the parameters whose name matches: * and ? as in a shell.

@@ -52,6 +52,9 @@ std::vector<std::string_view> names_of(std::span<const Kind> kinds) {
 void check_norm(std::string_view text) { parse_norm(text); }
 void check_solver(std::string_view text) { parse_polar_solver(text); }
 void check_average(std::string_view text) { parse_average(text); }
+void check_schedule(std::string_view text) {
+  if (text != "none") parse_schedule(text);
+}
 void check_stepsize(std::string_view text) {
   if (text != "none") parse_step_rule(text);
 }
@@ -222,7 +225,7 @@ std::vector<Key> make_keys() {
                   check_average,
                   Same,
                   "of the iterates, evaluated and saved: none, ema(0.9999), tail(0.25), "
-                  "schedule_free(0.9) or soda"});
+                  "schedule_free(0.9), soda or uniform"});
 
   const auto optimizer = [&](std::string_view name, Place p, Range range, std::string_view help,
                              std::vector<std::string_view> choices = {},
@@ -238,9 +241,16 @@ std::vector<Key> make_keys() {
             "the largest step, gamma rho; for muon, adam, adamw and sgd their learning rate");
   optimizer("alpha", place<&Config::optimizer, &O::alpha>(), above_zero_to_one,
             "weight of the newest gradient in the average");
+  optimizer("alpha_schedule", place<&Config::optimizer, &O::alpha_schedule>(), {},
+            "alpha over the steps, in place of optimizer.alpha: none, linear(0.5, steps=1000), "
+            "warmdown, cosine or power(1, exponent=0.5)",
+            {}, check_schedule);
   optimizer("rho", place<&Config::optimizer, &O::rho>(), positive,
             "clipping threshold on s, in the units of the loss's reduction. auto (clipped_gd, "
             "clipped_lars and the clipped scions): the median of the last 100 s");
+  optimizer("rho_schedule", place<&Config::optimizer, &O::rho_schedule>(), {},
+            "rho over the steps, in place of optimizer.rho; lr stays gamma rho", {},
+            check_schedule);
   optimizer("stepsize", place<&Config::optimizer, &O::stepsize>(), {},
             "a rule that finds the length of steps: none (all have the length lr), adagrad, "
             "distance_aware (which needs no lr), momo(f_star=0) or auto_clipped(quantile=0.5)",
@@ -276,12 +286,14 @@ std::vector<Key> make_keys() {
   };
   using S = ScheduleConfig;
   schedule("kind", place<&Config::schedule, &S::kind>(), {}, "how lr changes over the run",
-           {"constant", "linear", "warmdown", "cosine"});
+           {"constant", "linear", "warmdown", "cosine", "power"});
   schedule("warmup", place<&Config::schedule, &S::warmup>(), below_one,
            "share of the steps during which lr rises linearly");
   schedule("decay", place<&Config::schedule, &S::decay>(), above_zero_to_one,
            "share of the steps, at the end, during which lr falls linearly to 0");
   schedule("end", place<&Config::schedule, &S::end>(), not_negative, "the last lr");
+  schedule("exponent", place<&Config::schedule, &S::exponent>(), {.low = 0, .high = 10},
+           "lr is that of the first step times k^-exponent in step k");
 
   const auto norm = [&](std::string_view name, Place p, Range range, std::string_view help,
                         void (*check)(std::string_view) = nullptr) {

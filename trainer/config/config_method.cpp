@@ -37,11 +37,39 @@ bool finds_scale(const OptimizerConfig& options) {
          takes_stepsize(options.method) && needs_distance(parse_step_rule(options.stepsize));
 }
 
+bool finds_rho(const OptimizerConfig& options) {
+  return options.rho_schedule == "none" && options.rho && options.rho->automatic;
+}
+
+Schedule alpha_schedule(const OptimizerConfig& options) {
+  if (options.alpha_schedule == "none") return options.alpha;
+  return parse_schedule(options.alpha_schedule);
+}
+
+std::optional<Schedule> rho_schedule(const OptimizerConfig& options) {
+  if (options.rho_schedule != "none") return parse_schedule(options.rho_schedule);
+  if (!options.rho || options.rho->automatic) return std::nullopt;
+  return options.rho->number;
+}
+
+// They rise and then fall, so that their least is at one of the ends.
+void require_positive_schedules(const Config& config, std::int64_t steps) {
+  const auto require = [&](const char* key, const std::string& text) {
+    if (text == "none") return;
+    const Schedule schedule = parse_schedule(text);
+    const std::int64_t last = std::max<std::int64_t>(steps - 1, 0);
+    if (schedule.at(0) > 0 && schedule.at(last) > 0) return;
+    throw_invalid("train", key, " = ", text, " must be above 0 in all ", steps,
+                  " steps of the run, and is ", schedule.at(last), " in the last");
+  };
+  require("optimizer.alpha_schedule", config.optimizer.alpha_schedule);
+  require("optimizer.rho_schedule", config.optimizer.rho_schedule);
+}
+
 double first_lr(const OptimizerConfig& options) { return finds_scale(options) ? 1 : options.lr; }
 
 CoreMethod core_choice(const OptimizerConfig& options) {
-  const bool automatic = options.rho && options.rho->automatic && reads_rho(options);
-  if (automatic) {
+  if (finds_rho(options) && reads_rho(options)) {
     const auto found = std::ranges::find(unclipped, options.method,
                                          &std::pair<std::string_view, std::string_view>::first);
     if (found == unclipped.end()) {
@@ -70,6 +98,7 @@ Schedule lr_schedule(const Config& config, std::int64_t steps) {
   if (schedule.kind == "warmdown") {
     decay = Warmdown{steps, std::max<std::int64_t>(share(schedule.decay), 1)};
   }
+  if (schedule.kind == "power") decay = Power{schedule.exponent};
   Schedule lr(first_lr(config.optimizer), decay, share(schedule.warmup));
   validate(lr);
   return lr;
@@ -83,12 +112,12 @@ Method core_method(const Config& config, std::int64_t steps) {
   const auto& options = config.optimizer;
   const CoreMethod chosen = core_choice(options);
   MethodOptions given{.lr = lr_schedule(config, steps),
-                      .alpha = Schedule(options.alpha),
+                      .alpha = alpha_schedule(options),
                       .beta = options.beta,
                       .l0 = options.l0,
                       .l1 = options.l1,
                       .short_step = parse_short_step(options.short_step)};
-  if (options.rho && !options.rho->automatic) given.rho = options.rho->number;
+  if (const auto rho = rho_schedule(options)) given.rho = rho->at(0);
   if (chosen.stepsize) given.stepsize = parse_step_rule(*chosen.stepsize);
   Method method = make_method(chosen.name, given);
   if (method.norm) use_solver(*method.norm, options.solver);

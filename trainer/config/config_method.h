@@ -18,6 +18,13 @@ bool finds_scale(const OptimizerConfig& options);
 // lr over a run of this many steps; the shares of the configuration become whole steps.
 Schedule lr_schedule(const Config& config, std::int64_t steps);
 
+// alpha and rho over the steps: a number or a schedule. No rho where there is none, or it is found.
+Schedule alpha_schedule(const OptimizerConfig& options);
+std::optional<Schedule> rho_schedule(const OptimizerConfig& options);
+bool finds_rho(const OptimizerConfig& options);  // rho = "auto"
+// Throws for an alpha or rho that falls to 0 before the run ends, naming its key.
+void require_positive_schedules(const Config& config, std::int64_t steps);
+
 // Whether the core has the method; the others are LibTorch's and Muon.
 bool is_core_method(std::string_view name);
 Method core_method(const Config& config, std::int64_t steps);

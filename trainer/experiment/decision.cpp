@@ -31,8 +31,9 @@ void tune(const Experiment& experiment, const Arm& arm, std::span<const Outcome>
   }
   const auto cells = sweep::cells_of(state.tuning);
   const auto results = results_of(cells, arm.name, outcomes);
-  const auto ended = std::ranges::count_if(
-      results, [](const sweep::Result& result) { return result.status != sweep::Status::Failed; });
+  const auto ended = std::ranges::count_if(results, [](const sweep::Result& result) {
+    return result.status == sweep::Status::Finished || result.status == sweep::Status::Diverged;
+  });
   if (!results.empty()) state.tuned = sweep::summarize(state.tuning, results);
   if (static_cast<size_t>(ended) < cells.size()) {
     state.objections.push_back(arm.name + ": " +

@@ -146,6 +146,11 @@ Experiment read_experiment(const fs::path& given) {
                   .claims = {}};
   here.base = sweep::base_beside(file, here.base);
   here.base = sweep::base_beside(folder, here.base);  // what several share is one folder up
+  if (const auto* node = reader.take("halving")) {
+    wrong(reader.place(*node),
+          "early stopping (halving) is for sweeps: what decides, and what is tuned for it, runs to "
+          "its end");
+  }
   if (const auto* node = reader.take("quick"); node != nullptr && node->is_table()) {
     TableReader quick(*node->as_table(), reader.place(*node), where);
     here.quick_settings = quick.settings("set");

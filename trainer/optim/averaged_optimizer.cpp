@@ -20,7 +20,8 @@ std::vector<NamedTensor> averaged_tensors(const Average& average, const models::
   std::vector<NamedTensor> all;
   for (const auto& parameter : model.parameters())
     all.push_back({parameter.name, parameter.tensor});
-  const bool mean = std::holds_alternative<Ema>(average) || std::holds_alternative<Tail>(average);
+  const bool with_buffers =
+      !std::holds_alternative<ScheduleFree>(average) && !std::holds_alternative<Soda>(average);
   for (const auto& buffer : model.buffers()) {
     if (std::holds_alternative<ScheduleFree>(average)) {
       normball::throw_invalid("train", "train.average = ", to_string(average), " needs a model ",
@@ -28,7 +29,7 @@ std::vector<NamedTensor> averaged_tensors(const Average& average, const models::
                               "' would be that of ",
                               "other weights than the evaluated ones; use ema or tail");
     }
-    if (mean) all.push_back({buffer.name, buffer.tensor});
+    if (with_buffers) all.push_back({buffer.name, buffer.tensor});
   }
   return all;
 }

@@ -8,8 +8,8 @@ namespace normball::trainer::optim {
 
 class AveragedOptimizer final : public TrainingOptimizer {
  public:
-  // Means take the model's buffers (statistics of batch norm) in; with schedule-free a model must
-  // have none, since they would be those of other weights.
+  // Means, and the iterate drawn, take the model's buffers (statistics of batch norm) in; with
+  // schedule-free a model must have none, since they would be those of other weights.
   AveragedOptimizer(std::unique_ptr<TrainingOptimizer> inner, Average average,
                     const models::Model& model, std::int64_t steps);
 

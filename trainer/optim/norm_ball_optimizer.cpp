@@ -15,10 +15,11 @@ NormBallOptions numbers_of(const config::Config& config) {
   const auto& given = config.optimizer;
   NormBallOptions options;
   const auto takes = [&](const char* key) { return config::has_effect(key, config); };
-  if (takes("optimizer.alpha")) options.alpha(given.alpha);
+  if (takes("optimizer.alpha_schedule")) options.alpha(config::alpha_schedule(given).at(0));
   const auto stepsize = config::core_choice(given).stepsize;
   if (stepsize) options.stepsize(*stepsize);
-  if (takes("optimizer.rho") && given.rho && !given.rho->automatic) options.rho(given.rho->number);
+  const auto rho = config::rho_schedule(given);
+  if (takes("optimizer.rho_schedule") && rho) options.rho(rho->at(0));
   if (takes("optimizer.beta")) options.beta(given.beta);
   if (takes("optimizer.l0")) options.l0(given.l0);
   if (takes("optimizer.l1")) options.l1(given.l1);
@@ -62,7 +63,17 @@ NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::int64_t 
                                      std::shared_ptr<ranks::Ranks> ranks)
     : NormBallOptimizer(config, config::core_choice(config.optimizer).name,
                         numbers_of(config).ranks(std::move(ranks)).gradients_in_parts(true),
-                        config::core_method(config, steps).lr, parameters) {}
+                        config::core_method(config, steps).lr, parameters) {
+  config::require_positive_schedules(config, steps);
+  const auto& given = config.optimizer;
+  const auto follows = [&](const char* key, const std::string& text) {
+    return text != "none" && config::has_effect(key, config);
+  };
+  if (follows("optimizer.alpha_schedule", given.alpha_schedule)) {
+    alpha_ = config::alpha_schedule(given);
+  }
+  if (follows("optimizer.rho_schedule", given.rho_schedule)) rho_ = config::rho_schedule(given);
+}
 
 NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::string_view method,
                                      NormBallOptions options, Schedule lr,
@@ -75,9 +86,16 @@ NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::string_v
       memory_(torch::zeros({static_cast<std::int64_t>(optimizer_.rule_memory().size())},
                            torch::kFloat64)) {}
 
+void NormBallOptimizer::follow_schedules() {
+  auto& options = static_cast<NormBallOptions&>(optimizer_.defaults());
+  if (alpha_) options.alpha(alpha_->at(optimizer_.steps_taken()));
+  if (rho_) options.rho(rho_->at(optimizer_.steps_taken()));
+}
+
 StepOutcome NormBallOptimizer::step(double loss, const LossAgain& again) {
   StepOutcome outcome{.lr = lr_.at(optimizer_.steps_taken())};
   optimizer_.param_groups()[0].options().set_lr(outcome.lr);
+  follow_schedules();
   try {
     searches_ ? optimizer_.step(loss, again) : optimizer_.step(loss);
   } catch (const NonFiniteError& error) {
@@ -91,6 +109,8 @@ StepOutcome NormBallOptimizer::step(double loss, const LossAgain& again) {
   outcome.clipped = report.clipped;
   if (constrained_) outcome.gap = report.wolfe_gap;
   if (const auto& search = optimizer_.search_report()) outcome.evaluations = search->evaluations;
+  if (alpha_) outcome.alpha = alpha_->at(report.step);
+  if (rho_) outcome.rho = report.threshold;
   if (memory_.numel() > 0) {
     outcome.length = report.gamma * report.eta;
     if (report.threshold > 0) outcome.rho = report.threshold;

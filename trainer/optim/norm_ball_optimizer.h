@@ -29,7 +29,10 @@ class NormBallOptimizer final : public TrainingOptimizer {
   std::string explain() override { return optimizer_.explain(); }
 
  private:
+  void follow_schedules();
+
   Schedule lr_;
+  std::optional<Schedule> alpha_ = {}, rho_ = {};  // where they are more than a number
   normball::optim::NormBall optimizer_;
   bool constrained_, searches_;
   torch::Tensor memory_;  // of the stepsize, for checkpoints; empty where it has none

@@ -29,7 +29,10 @@ std::unique_ptr<TrainingOptimizer> make_alone(const config::Config& config,
 std::unique_ptr<TrainingOptimizer> make_optimizer(const config::Config& config,
                                                   const models::Model& model, std::int64_t steps,
                                                   std::shared_ptr<ranks::Ranks> ranks) {
-  const Average average = parse_average(config.train.average);
+  Average average = parse_average(config.train.average);
+  if (auto* uniform = std::get_if<Uniform>(&average)) {  // runs of other seeds draw otherwise
+    uniform->seed = (uniform->seed + static_cast<std::uint64_t>(config.run.seed)) % (1ULL << 53);
+  }
   if (ranks && !std::holds_alternative<NoAverage>(average)) {
     normball::throw_invalid("train", "train.average = ", to_string(average), " is not supported ",
                             "with several ranks: train in one process, or without an average");

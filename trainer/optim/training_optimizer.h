@@ -32,6 +32,7 @@ struct StepOutcome {
   std::optional<double> gap = {};                // where constrained
   std::optional<double> length = {};             // γη, where a stepsize was chosen that finds it
   std::optional<double> rho = {};                // that it found to clip at; none at the first step
+  std::optional<double> alpha = {};              // of a schedule; so is rho
   std::optional<std::int64_t> evaluations = {};  // of the loss, by a line search
   std::optional<std::string> nonfinite = {};     // the first parameter with a bad gradient: no step
 };

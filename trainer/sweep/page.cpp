@@ -72,7 +72,8 @@ std::string states(const Point& point) {
   add(point.diverged, "diverged");
   add(point.failed, "failed");
   add(point.missing, "not run");
-  return text.empty() ? "finished" : text;
+  if (point.stopped > 0) text += (text.empty() ? "" : ", ") + point.stop;
+  return text.empty() ? "finished" : escape(text);
 }
 
 std::string row_of(const Plan& plan, const Summary& summary, size_t index,

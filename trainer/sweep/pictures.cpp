@@ -24,13 +24,16 @@ std::string seeds_text(const Plan& plan) {
 }
 
 std::string state_text(const Point& point) {
-  return point.failed > 0 ? "failed" : point.diverged > 0 ? "diverged" : "not run";
+  if (point.failed > 0) return "failed";
+  if (point.diverged > 0) return "diverged";
+  return point.stopped > 0 ? "stopped" : "not run";
 }
 
 plot::HeatMap::Square square_of(const Plan& plan, const Summary& summary, size_t index) {
   const auto& point = summary.points[index];
   const auto estimate = point.estimate();
   plot::HeatMap::Square square{.text = state_text(point), .hint = label_of(plan, point)};
+  if (!point.stop.empty()) square.hint += ": " + point.stop;
   if (!estimate || !point.whole()) return square;
   square.value = estimate->value;
   square.text = value_text(summary.metric, estimate->value);

@@ -1,5 +1,6 @@
 #include "trainer/sweep/plan.h"
 
+#include <cmath>
 #include <set>
 
 #include "trainer/config/config_error.h"
@@ -15,6 +16,7 @@ namespace {
 using config::wrong;
 
 constexpr std::uintmax_t max_file = 1 << 20;
+constexpr double max_first = 1e12, max_factor = 1e4;  // their product is far from an overflow
 
 // What a directory may be called without trouble in a shell. All between two values of a list
 // becomes one '-'.
@@ -30,6 +32,29 @@ std::string file_name(std::string_view label) {
   return name;
 }
 
+std::optional<Halving> read_halving(config::TableReader& reader) {
+  const auto* node = reader.take("halving");
+  if (node == nullptr) return std::nullopt;
+  if (!node->is_table()) {
+    wrong(reader.place(*node), "halving must be a table such as { first = 100, factor = 3 }");
+  }
+  auto table = reader.inner(*node->as_table());
+  const auto first = table.number("first");
+  if (!first) wrong(table.where(), "halving needs first, the step of the first comparison");
+  Halving halving;
+  const double factor = table.number("factor").value_or(static_cast<double>(halving.factor));
+  if (!(*first >= 1 && *first <= max_first && *first == std::floor(*first))) {
+    wrong(table.where(), "first must be a step, a whole number from 1, got ", *first);
+  }
+  if (!(factor >= 2 && factor <= max_factor && factor == std::floor(factor))) {
+    wrong(table.where(), "factor must be a whole number from 2 to ", max_factor, ", got ", factor);
+  }
+  table.require_all_taken();
+  halving.first = static_cast<std::int64_t>(*first);
+  halving.factor = static_cast<std::int64_t>(factor);
+  return halving;
+}
+
 }  // namespace
 
 std::string base_beside(const fs::path& file, const std::string& base) {
@@ -38,6 +63,17 @@ std::string base_beside(const fs::path& file, const std::string& base) {
     if (fs::is_regular_file(beside)) return beside.string();
   }
   return base;
+}
+
+Halving parse_halving(std::string_view text) {
+  const std::string where = "--halving " + std::string(text);
+  const auto comma = text.find(',');
+  std::string table = "halving = { first = " + std::string(text.substr(0, comma));
+  if (comma != std::string_view::npos) {
+    table.append(", factor = ").append(text.substr(comma + 1));
+  }
+  config::TableReader reader(config::parse_toml(table + " }", where), where, where);
+  return *read_halving(reader);
 }
 
 Plan read_plan(const fs::path& file) {
@@ -49,7 +85,8 @@ Plan read_plan(const fs::path& file) {
             .settings = reader.settings("set"),
             .axes = {},
             .seeds = reader.seeds("seeds"),
-            .metric = reader.text("metric").value_or("")};
+            .metric = reader.text("metric").value_or(""),
+            .halving = read_halving(reader)};
   if (plan.seeds.empty()) plan.seeds = {0};
   if (plan.base.empty()) wrong(where, "base = \"...\" must name a configuration file or a preset");
   plan.base = base_beside(file, plan.base);

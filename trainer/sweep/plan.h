@@ -24,6 +24,12 @@ struct Axis {
   bool logarithmic = false;  // the numbers are positive and spread over more than a factor of 4
 };
 
+// Early stopping, which decides nothing: it only spends less on what is behind (halving.h).
+struct Halving {
+  std::int64_t first = 1;   // the step of the first comparison; the next are each times the factor
+  std::int64_t factor = 3;  // one in so many points goes on
+};
+
 struct Plan {
   std::string name;
   std::string base;                   // a configuration file or preset
@@ -31,6 +37,7 @@ struct Plan {
   std::vector<Axis> axes;
   std::vector<std::int64_t> seeds = {0};
   std::string metric = {};  // what cells are compared by; empty: val_accuracy, val_loss or loss
+  std::optional<Halving> halving = {};
 };
 
 // Reads a sweep file:
@@ -38,6 +45,7 @@ struct Plan {
 //   set = ["run.steps=200"]
 //   seeds = 3                                  # 0, 1, 2; or a list
 //   metric = "val_loss"
+//   halving = { first = 50, factor = 3 }       # early stopping; without it, none
 //   [[axis]]
 //   key = "optimizer.lr"
 //   log = [0.001, 1.0]                         # or linear = [0, 1], or values = [...]
@@ -50,6 +58,9 @@ Plan read_plan(const std::filesystem::path& file);
 
 // A base that is a path beside the file, with or without .toml; else as it is.
 std::string base_beside(const std::filesystem::path& file, const std::string& base);
+
+// "100" or "100,3": halving of the command line.
+Halving parse_halving(std::string_view text);
 
 // An axis of the command line: "optimizer.lr=0.1,0.2", or the text of an [[axis]] on one line,
 // "key = 'optimizer.lr', log = [0.001, 1], points = 4".

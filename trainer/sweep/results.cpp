@@ -19,28 +19,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uintmax_t max_file = 256 << 20;
-constexpr std::array<std::string_view, 3> status_names = {"finished", "diverged", "failed"};
+constexpr std::array<std::string_view, 4> status_names = {"finished", "diverged", "failed",
+                                                          "stopped"};
 
 Status parse_status(std::string_view text, std::string_view where) {
   for (size_t i = 0; i < status_names.size(); ++i) {
     if (status_names[i] == text) return static_cast<Status>(i);
   }
   throw_invalid(where, unknown_name("status", text, status_names));
-}
-
-CurveSummary summarize(std::span<const report::CurvePoint> points, bool higher) {
-  CurveSummary result{.last = points.back().value, .tail = 0, .best = points.front().value};
-  const double from = 0.75 * points.back().step;
-  double sum = 0;
-  int count = 0;
-  for (const auto& point : points) {
-    result.best = higher ? std::max(result.best, point.value) : std::min(result.best, point.value);
-    if (point.step <= from && &point != &points.back()) continue;
-    sum += point.value;
-    ++count;
-  }
-  result.tail = sum / count;
-  return result;
 }
 
 std::string divergence_of(const report::RunData& run) {
@@ -59,6 +45,21 @@ std::string csv_field(const std::string& text) {
 }
 
 }  // namespace
+
+CurveSummary summary_of(std::span<const report::CurvePoint> points, bool higher) {
+  CurveSummary result{.last = points.back().value, .tail = 0, .best = points.front().value};
+  const double from = 0.75 * points.back().step;
+  double sum = 0;
+  int count = 0;
+  for (const auto& point : points) {
+    result.best = higher ? std::max(result.best, point.value) : std::min(result.best, point.value);
+    if (point.step <= from && &point != &points.back()) continue;
+    sum += point.value;
+    ++count;
+  }
+  result.tail = sum / count;
+  return result;
+}
 
 std::string_view to_text(Status status) { return status_names[static_cast<size_t>(status)]; }
 
@@ -86,7 +87,7 @@ Result result_of(const Plan& plan, const Cell& cell, const fs::path& directory,
     std::vector<report::CurvePoint> finite = points;
     std::erase_if(finite,
                   [](const report::CurvePoint& point) { return !std::isfinite(point.value); });
-    if (!finite.empty()) result.curves[name] = summarize(finite, higher_is_better(name));
+    if (!finite.empty()) result.curves[name] = summary_of(finite, higher_is_better(name));
   }
   return result;
 }

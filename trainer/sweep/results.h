@@ -12,9 +12,13 @@
 
 #include "trainer/sweep/plan.h"
 
+namespace normball::trainer::report {
+struct CurvePoint;
+}
+
 namespace normball::trainer::sweep {
 
-enum class Status { Finished, Diverged, Failed };
+enum class Status { Finished, Diverged, Failed, Stopped };  // the last by halving, before its end
 std::string_view to_text(Status status);
 
 // What a curve of a run comes to.
@@ -25,6 +29,8 @@ struct CurveSummary {
 
   bool operator==(const CurveSummary&) const = default;
 };
+
+CurveSummary summary_of(std::span<const report::CurvePoint> points, bool higher);
 
 struct Result {
   std::string cell;                          // the name of the run directory

@@ -52,9 +52,11 @@ std::string overlap(const Plan& plan, const Summary& summary) {
 
 std::string budget(std::span<const Result> results) {
   double seconds = 0;
-  std::int64_t least = INT64_MAX, most = 0;
+  std::int64_t least = INT64_MAX, most = 0, taken = 0, stopped = 0;
   for (const auto& result : results) {
     seconds += result.seconds;
+    taken += result.steps;
+    if (result.status == Status::Stopped) ++stopped;
     if (result.status != Status::Finished) continue;
     least = std::min(least, result.steps);
     most = std::max(most, result.steps);
@@ -63,6 +65,10 @@ std::string budget(std::span<const Result> results) {
   if (most > 0) {
     text += " of " + (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) +
             " steps";
+  }
+  if (stopped > 0) {
+    text += ", " + std::to_string(stopped) + " of them stopped early: " + std::to_string(taken) +
+            " steps instead of " + std::to_string(most * std::ssize(results));
   }
   const bool long_ones = seconds >= 3600;
   return text + printed(long_ones ? ", %.1f hours of training in all"
@@ -81,6 +87,14 @@ void add_counts(const Summary& summary, std::vector<std::string>& remarks) {
   };
   add(diverged, "diverged");
   add(failed, "failed: `reason` in results.csv says why, and the log beside its directory");
+  const auto stopped =
+      std::ranges::count_if(summary.points, [](const Point& point) { return point.stopped > 0; });
+  if (stopped > 0) {
+    remarks.push_back(count_of(static_cast<size_t>(stopped), "point") +
+                      (stopped == 1 ? " was" : " were") + " stopped early by " +
+                      summary.metric.text() + ": what " + (stopped == 1 ? "it" : "they") +
+                      " would have come to is not known, and nothing is decided by it");
+  }
   if (summary.complete()) return;
   remarks.push_back(std::to_string(summary.there) + " of " + count_of(summary.planned, "run") +
                     (summary.there == 1 ? " is" : " are") + " there" +
@@ -195,6 +209,10 @@ Summary summarize(const Plan& plan, std::span<const Result> results) {
     const Result& result = *found->second;
     if (result.status == Status::Diverged) ++point.diverged;
     if (result.status == Status::Failed) ++point.failed;
+    if (result.status == Status::Stopped) {
+      ++point.stopped;
+      point.stop = result.reason;
+    }
     const auto curve = result.curves.find(summary.metric.curve);
     if (result.status == Status::Finished && curve != result.curves.end()) {
       value = value_of(curve->second, summary.metric);

@@ -30,7 +30,8 @@ void check_metric(std::string_view text);
 struct Point {
   std::vector<size_t> at;
   std::vector<std::optional<double>> values;  // for each seed of the plan; none: not finished
-  int diverged = 0, failed = 0, missing = 0;
+  int diverged = 0, failed = 0, missing = 0, stopped = 0;
+  std::string stop = {};  // the reason of those that were stopped
 
   bool whole() const;                                           // every seed finished
   std::optional<Estimate> estimate(double level = 0.95) const;  // over the seeds that finished

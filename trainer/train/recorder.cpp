@@ -64,6 +64,7 @@ run::MetricsLine Recorder::line_of(std::int64_t step, double loss,
   add("step_length", outcome.length);
   add("rho", outcome.rho);
   add("evaluations", outcome.evaluations);
+  add("alpha", outcome.alpha);
   add("gap", outcome.gap);
   add("nonfinite", outcome.nonfinite);
   return line;

@@ -86,8 +86,9 @@ Trainer::Trainer(config::Config config, TrainingOptions options)
 TrainingResult Trainer::run(runtime::Progress& progress) {
   const runtime::StopWish stop;
   open_directory(progress);
-  const std::int64_t last =
-      options_.stop_after > 0 ? std::min(steps_, step_ + options_.stop_after) : steps_;
+  std::int64_t last = steps_;
+  if (options_.stop_after > 0) last = std::min(last, step_ + options_.stop_after);
+  if (options_.stop_at > 0) last = std::min(last, options_.stop_at);
   const bool was_finished = step_ == steps_;
   bool stopping = team_->any(stop.requested());
   while (step_ < last && !stopping) {

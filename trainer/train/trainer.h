@@ -26,6 +26,7 @@ namespace normball::trainer::train {
 
 struct TrainingOptions {
   std::int64_t stop_after = 0;  // steps of this process, then save and stop; 0: all
+  std::int64_t stop_at = 0;     // the same after this step of the run
   bool dry_run = false;         // only explain(): the run directory is not locked
   std::shared_ptr<Team> team = std::make_shared<Team>();
 };

@@ -293,6 +293,10 @@ TEST(Config, MoreStepsMayFollowUnlessTheScheduleDependsOnThem) {
   before.schedule.kind = now.schedule.kind = "linear";
   EXPECT_EQ(resume_conflicts(before, now),
             (std::vector<std::string>{"run.steps: 100 before, 200 now"}));
+  before.schedule.kind = now.schedule.kind = "power";
+  EXPECT_TRUE(resume_conflicts(before, now).empty());
+  before.schedule.warmup = now.schedule.warmup = 0.1;
+  EXPECT_EQ(resume_conflicts(before, now).size(), 1);
 }
 
 // Every number: what the limits allow at their ends is read, what is beyond them or not a number is
@@ -562,6 +566,55 @@ TEST(ConfigMethod, ScheduleOfThePaper) {
   EXPECT_DOUBLE_EQ(adamw.at(5099), 0.0018);
   const auto linear = lr_schedule(load_config("cifar10-unconstrained-scion-decay"), 2000);
   EXPECT_DOUBLE_EQ(linear.at(500), 0.5 * 0.75);
+}
+
+// lr = gamma rho with the exponents of the two; steps count from 0 here.
+TEST(ConfigMethod, PowersOfTheStep) {
+  const std::vector<std::string> settings = {"schedule.kind=power", "optimizer.lr=0.5",
+                                             "optimizer.alpha_schedule=power(1, exponent=0.5)",
+                                             "optimizer.rho_schedule=power(8, exponent=0.25)"};
+  const auto config = load_config("demo-unconstrained-clipped-scion", settings);
+  for (const std::int64_t steps : {10, 1000}) {
+    const auto lr = lr_schedule(config, steps);
+    EXPECT_EQ(lr.at(0), 0.5);
+    EXPECT_DOUBLE_EQ(lr.at(15), 0.5 / 8);  // 16^(3/4)
+    EXPECT_DOUBLE_EQ(alpha_schedule(config.optimizer).at(15), 0.25);
+    EXPECT_DOUBLE_EQ(rho_schedule(config.optimizer)->at(15), 4);
+  }
+  EXPECT_EQ(core_method(config, 10).alpha, Schedule(1, Power{0.5}));
+  EXPECT_EQ(std::get<Clipped>(core_method(config, 10).rule).rho, 8);
+}
+
+TEST(Config, ASchedulesValueTakesThePlaceOfTheNumber) {
+  const auto load = [](const std::vector<std::string>& settings,
+                       std::vector<std::string>* warnings = nullptr) {
+    return load_config("demo-unconstrained-clipped-scion", settings, warnings);
+  };
+  std::vector<std::string> warnings;
+  const auto config = load({"optimizer.rho_schedule=linear(3, steps=100)"}, &warnings);
+  EXPECT_FALSE(config.optimizer.rho.has_value());
+  EXPECT_EQ(parsed(to_toml(config)).optimizer.rho_schedule, "linear(3, steps=100)");
+  ASSERT_EQ(warnings.size(), 1);  // the preset's rho
+  EXPECT_NE(warnings[0].find("optimizer.rho"), std::string::npos) << warnings[0];
+  const auto refused = [&](const std::vector<std::string>& settings,
+                           const std::vector<std::string>& parts) {
+    expect_invalid([&] { load(settings); }, parts);
+  };
+  refused({"optimizer.rho_schedule=linear(3, steps=100)", "optimizer.rho=3"},
+          {"optimizer.rho has no effect", "optimizer.rho_schedule is none"});
+  refused({"optimizer.alpha_schedule=0.5", "optimizer.alpha=0.5"},
+          {"optimizer.alpha has no effect"});
+  refused({"optimizer.alpha_schedule=linear(2, steps=100)"}, {"alpha must be in (0, 1]"});
+  refused({"optimizer.rho_schedule=linear(-2, steps=100)"}, {"rho", "-2"});
+  refused({"optimizer.rho_schedule=linaer(2, steps=100)"},
+          {"optimizer.rho_schedule", "did you mean 'linear'"});
+  refused({"optimizer.method=unconstrained_scion", "optimizer.rho_schedule=linear(2, steps=9)"},
+          {"optimizer.rho_schedule has no effect"});
+  refused({"schedule.exponent=0.5"}, {"schedule.exponent has no effect", "schedule.kind is power"});
+  // Whether they stay above 0 depends on how long the run is.
+  require_positive_schedules(config, 100);
+  expect_invalid([&] { require_positive_schedules(config, 101); },
+                 {"optimizer.rho_schedule = linear(3, steps=100)", "all 101 steps"});
 }
 
 TEST(ConfigMethod, MethodHasTheConfiguredNumbers) {

@@ -303,6 +303,7 @@ TEST(Reading, RefusesWhatIsNotFair) {
   refused("margin = 0.1", "margin = -1", "margin must be");
   refused("question = \"Is it?\"\n", "", "question = \"...\" is missing");
   refused("measured", "mesured", "measured");
+  refused("[quick]", "halving = { first = 2 }\n[quick]", "runs to its end");
 }
 
 }  // namespace

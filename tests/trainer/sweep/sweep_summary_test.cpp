@@ -87,6 +87,27 @@ TEST(Summary, OfAPartSaysHowMuchIsThereAndNothingOfEnds) {
   EXPECT_TRUE(example.says("1 of 9 runs is there"));
 }
 
+TEST(Summary, OfEarlyStoppingSaysWhatItSpentAndWhatItDoesNotKnow) {
+  Example example(inside);
+  for (auto& result : example.results) {
+    if (!result.cell.starts_with("lr-0.1_")) continue;
+    result.status = Status::Stopped;
+    result.reason = "stopped at step 20 of 100: 2nd of 3 by val_loss (2.0), the best 2 go on";
+    result.steps = 20;
+    result.curves["val_loss"] = {.last = 0, .tail = 0, .best = 0};  // counts for nothing
+  }
+  const auto summary = summarize(example.plan, example.results);
+  EXPECT_EQ(summary.best, 1);
+  EXPECT_TRUE(summary.complete());
+  EXPECT_EQ(summary.points[0].stopped, 3);
+  EXPECT_FALSE(summary.points[0].estimate());
+  EXPECT_EQ(summary.points[0].stop, example.results[0].reason);
+  EXPECT_TRUE(example.says(
+      "budget: 9 runs of 100 steps, 3 of them stopped early: 660 steps instead of 900"));
+  EXPECT_TRUE(example.says("1 point was stopped early by val_loss"));
+  EXPECT_FALSE(Example(inside).says("stopped"));
+}
+
 TEST(Summary, SaysWhenSeedsDoNotTellPointsApart) {
   EXPECT_FALSE(Example(inside).says("not told apart"));  // each pair differs by 2
   EXPECT_TRUE(Example(overlapping)

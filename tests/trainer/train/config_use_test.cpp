@@ -154,6 +154,7 @@ class ConfigUse : public ::testing::Test {
   static std::vector<std::string> companions(const std::string& key) {
     if (key == "schedule.decay") return {"schedule.kind=warmdown"};
     if (key == "schedule.end") return {"schedule.kind=cosine"};
+    if (key == "schedule.exponent") return {"schedule.kind=power"};
     if (key == "run.gap_batches") return {"run.gap_every=2"};
     if (key == "run.epochs") return {"run.steps=0"};
     if (key == "augment.magnitude" || key == "augment.deviation" || key == "augment.probability") {
@@ -218,6 +219,8 @@ class ConfigUse : public ::testing::Test {
         {"optimizer.lr", "0.2"},
         {"optimizer.alpha", "0.5"},
         {"optimizer.rho", "70"},
+        {"optimizer.alpha_schedule", "power(1, exponent=0.5)"},
+        {"optimizer.rho_schedule", "linear(70, steps=9)"},
         {"optimizer.stepsize", "adagrad"},
         {"optimizer.line_search", "backtracking"},
         {"optimizer.short_step", "diameter"},
@@ -234,6 +237,7 @@ class ConfigUse : public ::testing::Test {
         {"schedule.warmup", "0.7"},
         {"schedule.decay", "0.9"},
         {"schedule.end", "0.01"},
+        {"schedule.exponent", "0.5"},
         {"norm.input", "sign"},
         {"norm.embedding", "spectral"},
         {"norm.hidden", "sign"},

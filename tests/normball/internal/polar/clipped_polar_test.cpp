@@ -182,8 +182,8 @@ TEST(ClippedPolar, IsAValueWithAText) {
     EXPECT_EQ(parse_polar_solver(to_string(parse_polar_solver(text))), parse_polar_solver(text));
   }
   EXPECT_EQ(parse_polar_solver("clip(share=0.1)"), PolarSolver(ClippedPolar{}));
-  for (const char* bad : {"clip(share=0)", "clip(tau=0)", "clip(share=1.5)", "clip(tau=-1)", "clip(tau=inf)",
-                          "clip(tau=1, share=0.5)", "clip(rho=1)"}) {
+  for (const char* bad : {"clip(share=0)", "clip(tau=0)", "clip(share=1.5)", "clip(tau=-1)",
+                          "clip(tau=inf)", "clip(tau=1, share=0.5)", "clip(rho=1)"}) {
     EXPECT_THROW(parse_polar_solver(bad), std::invalid_argument) << bad;
   }
 }
