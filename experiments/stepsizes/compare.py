@@ -14,9 +14,10 @@ import sys
 
 TASKS = {  # file: heading, curve, whether larger is better
     "gpt": ("GPT, text", "val_loss", False),
-    "mlp": ("MLP, images", "val_loss", False),
+    "mlp": ("MLP, Fashion-MNIST", "val_loss", False),
     "mlp-sum": ("MLP, summed loss", "val_loss", False),
-    "cnn": ("CNN, images", "val_accuracy", True),
+    "cnn": ("CNN, Fashion-MNIST", "val_accuracy", True),
+    "cifar-cnn": ("CNN, CIFAR-10", "val_accuracy", True),
 }
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # half a 95 % interval of a mean of n, in standard errors
 
