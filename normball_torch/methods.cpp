@@ -30,6 +30,10 @@ void check_line_search(const std::string& text, const StepRule& rule,
     normball::throw_invalid("NormBall", "line_search needs the gradients as they are: leave ",
                             "overwrite_gradients out");
   }
+  if (options.gradients_in_parts().value_or(false)) {
+    normball::throw_invalid("NormBall", "line_search needs the whole gradient in every rank: ",
+                            "leave gradients_in_parts out");
+  }
 }
 
 }  // namespace

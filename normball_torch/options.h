@@ -64,7 +64,7 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   // consolidate_state() together.
   TORCH_ARG(std::shared_ptr<::normball::ranks::Ranks>, ranks) = {};
   // With ranks: gradients are summed where NormBall::gradient_parts() says it, and elsewhere hold
-  // anything. Halves what is sent of them.
+  // anything. Halves what is sent of them. Not with a line search, which needs the whole gradient.
   TORCH_ARG(std::optional<bool>, gradients_in_parts) = {};
 
  public:

@@ -153,6 +153,7 @@ void NormBall::require_whole_state(std::string_view where) const {
 }
 
 std::vector<int64_t> NormBall::gradient_parts(const Tensor& parameter) {
+  if (whole().line_search()) return {};
   Plan& plan = this->plan();
   const auto& ranks = whole().ranks();
   std::vector<int64_t> parts;

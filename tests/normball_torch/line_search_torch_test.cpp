@@ -270,6 +270,8 @@ TEST(LineSearch, WhatItRefusesChangesNothing) {
   };
   refused(NormBallOptions(lr).line_search("backtrack"), {"backtracking"});
   refused(NormBallOptions(lr).line_search("smoothness").stepsize("adagrad"), {"adagrad", "memory"});
+  refused(NormBallOptions(lr).line_search("smoothness").gradients_in_parts(true),
+          {"gradients_in_parts", "whole gradient"});
   refused(NormBallOptions(lr).line_search("smoothness").overwrite_gradients(true),
           {"overwrite_gradients"});
   int calls = 0;

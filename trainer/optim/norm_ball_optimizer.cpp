@@ -62,7 +62,9 @@ NormBallOptimizer::NormBallOptimizer(const config::Config& config, std::int64_t 
                                      const std::vector<models::ModelParameter>& parameters,
                                      std::shared_ptr<ranks::Ranks> ranks)
     : NormBallOptimizer(config, config::core_choice(config.optimizer).name,
-                        numbers_of(config).ranks(std::move(ranks)).gradients_in_parts(true),
+                        numbers_of(config)
+                            .ranks(std::move(ranks))
+                            .gradients_in_parts(!config::line_search_of(config)),
                         config::core_method(config, steps).lr, parameters) {
   config::require_positive_schedules(config, steps);
   const auto& given = config.optimizer;

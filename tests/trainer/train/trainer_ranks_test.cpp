@@ -168,10 +168,11 @@ class TrainerRanks : public ::testing::Test {
     return apart / size;
   }
 
-  // Measured: 3e-7, 2e-5 and 3e-4. Directions of matrices with small singular values, and averages
-  // that nearly cancel, magnify what is rounded.
+  // Measured: 2e-6, 1e-4 and 3e-4. Directions of matrices with small singular values, and averages
+  // that nearly cancel, magnify what is rounded. Most of all where a batch normalization follows:
+  // there one process on oneDNN's AVX2 kernels differs by 1e-4 from itself on those of AVX-512.
   void expect_same_up_to_rounding(const std::string& name, const std::string& alone) const {
-    constexpr double curve_tolerance = 5e-6, weight_tolerance = 1e-4, state_tolerance = 1e-3;
+    constexpr double curve_tolerance = 5e-6, weight_tolerance = 4e-4, state_tolerance = 1e-3;
     const auto a = metrics(name), b = metrics(alone);
     ASSERT_EQ(a.size(), b.size());
     double curves = 0;
