@@ -49,7 +49,7 @@ def begin_search(where: str, groups: Sequence[Mapping[str, Any]], closure: Optio
     """The loss at the weights, whose gradients are there then, and the search whose trials ask the closure."""
     text, parameters = groups[0]["line_search"], [p for group in groups for p in group["params"]]
     if closure is None:
-        raise ValueError(f"[{where}.step] the line search '{text}' evaluates the loss at other weights: call step(closure), or "
+        raise ValueError(f"[{where}.step] line_search '{text}' evaluates the loss at other weights: call step(closure), or "
                          f"step(closure, loss=loss) after backward() with a closure that only evaluates it")
     backward = False
     if loss is None:

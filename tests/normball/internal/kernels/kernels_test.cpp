@@ -194,7 +194,7 @@ TYPED_TEST(KernelVariants, MultiplyAndSubtractFewRows) {
 }
 
 // Rows along the memory and across it, added to what is there or not.
-TEST(KernelVariant, FormsGramMatricesOfFloatsInDouble) {
+TEST(Kernels, FormGramMatricesOfFloatsInDouble) {
   for (const auto& [name, k] : variants<float>()) {
     if (k->gram == nullptr) continue;
     for (const Index n : {1, 7, 8, 24, 25, 70}) {
