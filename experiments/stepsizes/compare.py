@@ -23,12 +23,13 @@ STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # half a 95 % interval of a
 
 
 def read(path, curve):
-    """The tail of the curve by choice, one value for each seed; None where the run has none."""
+    """The tail of the curve by choice, one value for each seed; None where the run diverged."""
     values = {}
     for line in path.read_text().splitlines():
         run = json.loads(line)
-        finished = run["status"] == "finished" and curve in run["curves"]
-        values.setdefault(run["place"]["choice"], []).append(run["curves"][curve]["tail"] if finished else None)
+        if run["status"] not in ("finished", "diverged"):
+            raise ValueError(f"{path}: a run of '{run['place']['choice']}' has the status {run['status']}")
+        values.setdefault(run["place"]["choice"], []).append(run["curves"][curve]["tail"] if run["status"] == "finished" else None)
     return values
 
 

@@ -1,4 +1,5 @@
 """The documentation's links, anchors and file names lead somewhere, and its prose fits 120 columns."""
+import importlib.util
 import os
 import pathlib
 import re
@@ -103,3 +104,11 @@ def test_mistakes_are_found():
     text = "`normball/polar.h` `normball/no.h` `polar.h` `no.cpp` `trainer/data` `trainer/no` `a.toml`"
     assert missing_files(text, source_names()) == ["normball/no.h", "no.cpp", "trainer/no"]
     assert len(long_lines("x" * 121 + "\n| " + "x" * 121 + "\n")) == 1
+
+
+def test_the_table_of_stepsizes_is_that_of_the_results():
+    spec = importlib.util.spec_from_file_location("compare", ROOT / "experiments" / "stepsizes" / "compare.py")
+    compare = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(compare)
+    table = compare.table(ROOT / "experiments" / "stepsizes" / "results")
+    assert table in (ROOT / "docs" / "stepsizes.md").read_text(encoding="utf-8"), f"docs/stepsizes.md needs:\n{table}"
