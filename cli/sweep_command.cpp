@@ -232,6 +232,8 @@ void sweep_over(const Options& options) {
       .plan = plan, .cells = cells, .into = into, .at_once = jobs, .threads = options.threads};
   check_halving(runs);
   if (options.dry_run) {
+    check_sweep_directory(into);
+    known_results(plan, cells, into, options.threads);
     for (const auto& cell : cells) std::cout << cell.name << '\n';
     std::cout << counted(ssize(cells), "run") << " into " << into.string() << "/\n";
     return;

@@ -121,6 +121,7 @@ wrong 1 "did you mean 'lr'" run lrr
 wrong 2 "--record" run lr --record --quick
 wrong 2 "--record" run lr --record --set run.steps=3
 wrong 2 "unknown key" run lr --quick --dry-run --set optimizer.lrr=1
+wrong 1 "creating the directory /proc/x" run lr --into /proc/x --dry-run
 
 # What belongs to another experiment is recorded there.
 mkdir experiments/borrows

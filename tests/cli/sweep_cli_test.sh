@@ -3,15 +3,12 @@
 set -euo pipefail
 normball=$(realpath "$1")
 scripts=$(realpath "$(dirname "$0")")
+. "$scripts/shell_testing.sh"
 rm -rf "$2"
 mkdir -p "$2"
 cd "$2"
 cp "$scripts/tiny_gpt.toml" .
 
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
 contains() { # FILE TEXT
   grep -qF -- "$2" "$1" || fail "$1 lacks '$2': $(cat "$1")"
 }
@@ -51,6 +48,18 @@ contains out.txt "8 runs into runs/lr/"
 "$normball" sweep --base tiny.toml --axis optimizer.lr=0.1 --dry-run >one.txt
 contains one.txt "1 run into runs/"
 [ ! -e runs ] || fail "a dry run wrote something"
+# It refuses what the sweep would refuse before the first run.
+mkdir taken damaged
+touch a_file
+printf 'no JSON\n\n{}\n' >damaged/results.jsonl
+expect_error '"$normball" sweep lr.toml --into /proc/x --dry-run' "creating the directory /proc/x"
+expect_error '"$normball" sweep lr.toml --into a_file/x --dry-run' "a_file"
+expect_error '"$normball" sweep lr.toml --into damaged --dry-run' "damaged/results.jsonl:1"
+touch taken/.sweep.lock
+flock taken/.sweep.lock "$normball" sweep lr.toml --into taken --dry-run >out.txt 2>err.txt && fail "another sweep is there"
+contains err.txt "taken is used by another sweep"
+"$normball" sweep lr.toml --into taken --dry-run >out.txt
+rm -r taken damaged a_file
 
 "$normball" sweep lr.toml >out.txt 2>err.txt
 contains out.txt "best"

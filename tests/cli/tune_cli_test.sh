@@ -29,6 +29,8 @@ T
 "$normball" tune tiny.toml --budget 1000 --dry-run >out.txt
 contains out.txt "lr and rho by at most 29 runs of 34 steps, 16.4 times a run of 60, judged by loss (tail)"
 [ ! -e runs ] || fail "a dry run wrote something"
+"$normball" tune tiny.toml --set run.steps=1 --budget 100 --dry-run >out.txt
+contains out.txt "runs of 1 step, 29 times a run of 1,"
 
 # The whole search: at most its budget, a table, curves, a line to copy, and a configuration that trains.
 "$normball" tune tiny.toml --budget 20x >out.txt 2>err.txt || fail "$(cat out.txt err.txt)"
@@ -88,6 +90,9 @@ wait $search || code=$?
 contains err.txt "the same command continues"
 "$normball" tune tiny.toml --budget 20x --into stopped >stopped.txt 2>err.txt
 contains err.txt "there already"
+for log in stopped/*.log; do  # of all starts of a run
+  grep -q "^step 1/" "$log" || fail "$log lost its beginning: $(cat "$log")"
+done
 cmp <(sed 's/stopped/runs\/tiny-tune/g' stopped.txt) out.txt || fail "a search that was interrupted ends otherwise: $(diff stopped.txt out.txt)"
 
 # One seed, no rho, a metric of its own; and what diverges is ended early.
@@ -133,6 +138,15 @@ wrong 2 "is recorded every run.gap_every steps, which is 0" tiny.toml --metric f
 wrong 2 "says nothing of how good a run is" tiny.toml --metric eta
 touch a_file
 wrong 1 "a_file is no directory" tiny.toml --into a_file --dry-run
+# --dry-run makes the checks of the search that come before its first run.
+wrong 1 "creating the directory /proc/x" tiny.toml --into /proc/x --dry-run
+wrong 1 "a_file" tiny.toml --into a_file/x --dry-run
+wrong 1 "another configuration" tiny.toml --budget 20x --set model.width=32 --dry-run
+mkdir -p damaged
+printf 'no JSON\n\n{}\n' >damaged/results.jsonl
+wrong 1 "damaged/results.jsonl:1" tiny.toml --into damaged --dry-run
+wrong 2 "which leaves no range" tiny.toml --set optimizer.method=clipped_scion --set optimizer.lr=1 --set schedule.kind=cosine \
+  --set schedule.end=1 --dry-run
 wrong 2 "a seed is given twice" tiny.toml --seeds 1 1
 wrong 2 "unknown metric" tiny.toml --metric speed
 wrong 2 "is for images; model.kind gpt has" tiny.toml --metric val_accuracy
