@@ -63,12 +63,13 @@ std::string budget(std::span<const Result> results) {
   }
   std::string text = "budget: " + count_of(results.size(), "run");
   if (most > 0) {
-    text += " of " + (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) +
-            " steps";
+    text += " of " + (least == most ? "" : std::to_string(least) + " to ") +
+            count_of(static_cast<size_t>(most), "step");
   }
   if (stopped > 0) {
-    text += ", " + std::to_string(stopped) + " of them stopped early: " + std::to_string(taken) +
-            " steps instead of " + std::to_string(most * std::ssize(results));
+    text += ", " + std::to_string(stopped) +
+            " of them stopped early: " + count_of(static_cast<size_t>(taken), "step") +
+            " instead of " + std::to_string(most * std::ssize(results));
   }
   const bool long_ones = seconds >= 3600;
   return text + printed(long_ones ? ", %.1f hours of training in all"
