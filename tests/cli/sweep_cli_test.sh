@@ -118,7 +118,7 @@ contains err.txt "1 of 2 runs failed"
 # A stop signal: the runs save, nothing is recorded for them, and the same command continues.
 "$normball" sweep lr.toml --set run.steps=2000 --into stopped >out.txt 2>err.txt &
 sweep=$!
-for _ in $(seq 200); do
+for _ in $(seq 600); do
   if ls stopped/*/checkpoints/step-* >/dev/null 2>&1; then break; fi
   sleep 0.1
 done

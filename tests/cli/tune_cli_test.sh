@@ -29,6 +29,8 @@ T
 "$normball" tune tiny.toml --budget 1000 --dry-run >out.txt
 contains out.txt "lr and rho by at most 29 runs of 34 steps, 16.4 times a run of 60, judged by loss (tail)"
 [ ! -e runs ] || fail "a dry run wrote something"
+"$normball" tune tiny.toml --dry-run >out.txt  # short runs may cost more than four times the whole one, as docs/stepsizes.md says
+contains out.txt "at most 29 runs of 20 steps, 9.67 times a run of 60"
 "$normball" tune tiny.toml --set run.steps=1 --budget 100 --dry-run >out.txt
 contains out.txt "runs of 1 step, 29 times a run of 1,"
 
@@ -82,12 +84,15 @@ cmp before.jsonl runs/tiny-tune/results.jsonl || fail "results changed without a
 grep -q "run, \|runs, " err.txt && grep -q " left" err.txt && fail "runs were started: $(cat err.txt)"
 "$normball" tune tiny.toml --budget 20x --into stopped >stopped.txt 2>err.txt &
 search=$!
-for _ in $(seq 200); do [ -s stopped/results.jsonl ] && break; sleep 0.1; done
+for _ in $(seq 600); do [ -s stopped/results.jsonl ] && break; sleep 0.1; done
 kill -TERM $search
 code=0
 wait $search || code=$?
-[ "$code" -eq 1 ] || fail "exit code $code of a search that was stopped: $(cat err.txt)"
-contains err.txt "the same command continues"
+case $code in
+  1) contains err.txt "the same command continues" ;;
+  143) ;;  # the signal came between two stages, where no run is trained
+  *) fail "exit code $code of a search that was stopped: $(cat err.txt)" ;;
+esac
 "$normball" tune tiny.toml --budget 20x --into stopped >stopped.txt 2>err.txt
 contains err.txt "there already"
 for log in stopped/*.log; do  # of all starts of a run
