@@ -105,6 +105,7 @@ Plan plan_of(const Options& options) {
   }
   refuse_own_keys("set", plan.settings);
   for (const auto& axis : plan.axes) {
+    refuse_own_keys("axis", {axis.factor_of});
     for (const auto& value : axis.values) refuse_own_keys("axis", value.settings);
   }
   refuse_repeated_keys(plan, options, axes_of_file);

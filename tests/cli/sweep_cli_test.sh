@@ -151,6 +151,16 @@ code=0
 [ "$code" -ne 0 ] || fail "report on a sweep's directory"
 contains err.txt "is the directory of a sweep"
 
+# Methods over factors of their own lr: curves, of which a report of other axes leaves none.
+method="name = 'method', key = 'optimizer.method', values = [{ label = 'scion', set = ['optimizer.method=unconstrained_scion', 'optimizer.lr=0.02'] }, { label = 'adamw', set = ['optimizer.method=adamw', 'optimizer.lr=0.001'] }]"
+factors="factor_of = 'optimizer.lr', values = [0.3, 1, 3]"
+"$normball" sweep --base tiny.toml --name flat --axis "$method" --axis "$factors" >out.txt 2>err.txt
+contains runs/flat/method-adamw_lr-factor-3_seed-0/config.toml "lr = 0.003"
+for file in over-lr-factor.svg over-lr-factor-of-best.svg heat-map.svg; do [ -s "runs/flat/$file" ] || fail "no $file"; done
+contains runs/flat/sweep.html "lr factor / the best of each"
+"$normball" sweep --base tiny.toml --name flat --seeds 0 1 >out.txt 2>err.txt
+[ -z "$(find runs/flat -maxdepth 1 -name 'over-*')" ] || fail "pictures of other axes"
+
 # A run whose directory was deleted is run again.
 rm -r runs/lr/*_lr-0.05_seed-3
 "$normball" sweep lr.toml >out.txt 2>err.txt
@@ -223,6 +233,8 @@ wrong 2 "is for images; model.kind gpt has" lr.toml --metric val_accuracy --dry-
 wrong 2 "or --seeds" lr.toml --set run.seed=4
 wrong 2 "run.name is set by the sweep" --base tiny.toml --axis run.name=a,b
 wrong 2 "run.resume is set by the sweep" --base tiny.toml --axis run.resume=a,b
+wrong 2 "run.seed is set by the sweep" --base tiny.toml --axis "factor_of = 'run.seed', values = [1, 2]"
+wrong 2 "neither set nor another axis gives" --base tiny.toml --axis "factor_of = 'optimizer.rho', values = [1, 2]"
 wrong 2 "give values a label" --base tiny.toml --axis "data.path=text.txt,$(printf 'x%.0s' $(seq 250))"
 wrong 1 "is the directory of a run" lr.toml --into runs/alone
 wrong 2 "excludes" lr.toml --dry-run --report
