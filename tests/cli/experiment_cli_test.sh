@@ -3,18 +3,11 @@
 set -euo pipefail
 normball=$(realpath "$1")
 scripts=$(realpath "$(dirname "$0")")
+. "$scripts/shell_testing.sh"
 source=$(realpath "$3")
 rm -rf "$2"
 mkdir -p "$2"
 cd "$2"
-
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
-contains() { # FILE TEXT
-  grep -qF -- "$2" "$1" || fail "$1 lacks '$2': $(cat "$1")"
-}
 
 # Those of the project: listed, and each configuration is one, without any data being there.
 "$normball" experiment list >list.txt

@@ -9,15 +9,6 @@ mkdir -p "$2"
 cd "$2"
 cp "$scripts/tiny_gpt.toml" .
 
-contains() { # FILE TEXT
-  grep -qF -- "$2" "$1" || fail "$1 lacks '$2': $(cat "$1")"
-}
-# What must be the same in every repetition: all but the times.
-same_metrics() {
-  cmp <(sed -E 's/"(seconds|[a-z]+_per_second)":[^,}]*//g' "$1/metrics.jsonl") \
-    <(sed -E 's/"(seconds|[a-z]+_per_second)":[^,}]*//g' "$2/metrics.jsonl") || fail "$1 and $2 differ"
-}
-
 yes 'The quick brown fox jumps over the lazy dog.' | head -c 20000 >text.txt || true
 cat >tiny.toml <<'T'
 extends = "tiny_gpt"
@@ -91,19 +82,10 @@ contains err.txt "8 of 12 runs are there already"
 contains out.txt "budget: 12 runs"
 
 # Killed at 20 random moments and started again, it ends with the same results.
-seed=${SEED:-$RANDOM}
-echo "SEED=$seed"
-RANDOM=$seed
-for _ in $(seq 20); do
-  pause=$(printf '0.%03d' $((RANDOM % 1000)))
-  "$normball" sweep lr.toml --into killed >/dev/null 2>&1 &
-  sleep "$pause"
-  kill -9 $! 2>/dev/null || true
-  wait $! 2>/dev/null || true
-done
+kill_at_random "$normball" sweep lr.toml --into killed
 "$normball" sweep lr.toml --into killed >/dev/null 2>&1
 for cell in runs/lr/*/; do same_metrics "$cell" "killed/$(basename "$cell")"; done
-cmp <(sed -E 's/"seconds":[^,]*//' runs/lr/results.jsonl) <(sed -E 's/"seconds":[^,]*//' killed/results.jsonl) ||
+cmp <(results runs/lr) <(results killed) ||
   fail "the results of the killed sweep differ"
 
 # A cell that fails is recorded and stops nobody; the exit code says so.
@@ -168,7 +150,6 @@ contains err.txt "runs are there already"
 [ "$(find runs/lr -maxdepth 1 -name '*_lr-0.05_seed-3' | wc -l)" -eq 2 ] || fail "deleted runs were not run again"
 
 # Made longer, a sweep has the results of one of that length from the start; also where its base says so.
-results() { sed -E 's/"seconds":[^,]*//' "$1/results.jsonl"; }
 grown() { # STEPS ARGUMENTS...
   "$normball" sweep --base tiny.toml --name grown --axis optimizer.lr=0.02,0.1 --set run.eval_every=2 \
     --set run.log_every=2 --set "run.steps=$1" "${@:2}" >out.txt 2>err.txt

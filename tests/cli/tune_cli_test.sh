@@ -8,9 +8,6 @@ rm -rf "$2"
 mkdir -p "$2"
 cd "$2"
 cp "$scripts/tiny_gpt.toml" .
-contains() { # FILE TEXT
-  grep -qF -- "$2" "$1" || fail "$1 lacks '$2': $(cat "$1")"
-}
 
 make_text 400
 cat >tiny.toml <<'T'
