@@ -245,6 +245,7 @@ void add_data_command(CLI::App& app) {
       ->excludes(config)
       ->capture_default_str();
   show.add_option("--seed", options->sheet.seed, "Seed of the augmentation")
+      ->check(integer_in(0, 1'000'000'000'000'000'000))
       ->needs(sheet)
       ->capture_default_str();
   show.callback([options] {

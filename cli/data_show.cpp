@@ -37,7 +37,8 @@ std::string printable(std::string_view text, std::string_view new_line = "⏎") 
 }
 
 void show_images(const ImageData& data) {
-  std::cout << data.kind << " images in " << data.path << ": " << data.classes << " classes\n\n";
+  std::cout << data.kind << " images in " << data.path << ": " << data.classes
+            << (data.classes == 1 ? " class\n\n" : " classes\n\n");
   Table sizes({"part", "images", "channels", "height", "width"});
   for (const auto& [name, set] : {std::pair{"train", &data.train}, {"test", &data.test}}) {
     sizes.add({name, std::to_string(set->count), std::to_string(set->channels),
@@ -103,8 +104,9 @@ void print_frequencies(const TokenDataset& dataset, bool parts) {
   }
   const auto different = std::ranges::count_if(counts, [](auto n) { return n > 0; });
   const auto most = std::ranges::max_element(counts);
-  std::cout << "  " << different << " different tokens" << (parts ? " in the training part" : "")
-            << "; the most frequent, " << most - counts.begin();
+  std::cout << "  " << different << (different == 1 ? " token" : " different tokens")
+            << (parts ? " in the training part" : "") << "; the most frequent, "
+            << most - counts.begin();
   if (dataset.tokenizer) {
     const auto token = static_cast<Token>(most - counts.begin());
     std::cout << " '" << printable(dataset.tokenizer->decode({&token, 1})) << "'";

@@ -92,8 +92,8 @@ void require_no_longer_runs(const std::vector<Cell>& cells, const Options& optio
     if (lines.empty() || lines.back().step <= options.steps) continue;
     throw CLI::ValidationError(
         "--steps",
-        error_message("demo", run.string(), " has taken ", lines.back().step,
-                      " steps, more than the ", options.steps,
+        error_message("demo", run.string(), " has taken ", counted(lines.back().step, "step"),
+                      ", more than the ", options.steps,
                       " requested; request at least as many, or name another directory with "
                       "--into"));
   }
@@ -139,7 +139,7 @@ void demonstrate(const Options& options) {
   }
   std::cout
       << "\nExcess loss: how far the loss is above the smallest possible one in the last tenth of "
-      << runs.front().excess.size() << " steps\n(geometric mean).\n\n";
+      << counted(ssize(runs.front().excess), "step") << "\n(geometric mean).\n\n";
   demo_table(runs).print(std::cout);
   std::cout << '\n'
             << demo_conclusion(runs) << "\n\nThe picture: " << picture.string()

@@ -183,7 +183,7 @@ size_t run_tasks(const Experiment& asked, const std::vector<Task>& tasks, const 
   }
   if (missing.size() < tasks.size()) {
     std::cerr << tasks.size() - missing.size() << " of " << tasks.size()
-              << " runs are there already\n";
+              << (tasks.size() == 1 ? " run is" : " runs are") << " there already\n";
   }
   std::vector<Job> jobs;
   for (const auto& task : missing) {
@@ -263,10 +263,12 @@ void run(const Options& options) {
     auto tasks = tuning;  // and of arms that are not tuned what decides
     std::ranges::copy(deciding_tasks(asked, experiment::decide(asked, {}), into),
                       std::back_inserter(tasks));
+    for (const auto& owner : owners_of(asked)) check_sweep_directory(into / owner);
+    own_runs(asked, into);
     for (const auto& task : tasks) {
       check_cells(task.plan, {task.cell}, task.into, options.threads);
     }
-    std::cout << asked.name << ": " << tuning.size() << " runs to tune, "
+    std::cout << asked.name << ": " << counted(ssize(tuning), "run") << " to tune, "
               << asked.arms.size() * asked.deciding_seeds.size() << " that "
               << (asked.quick ? "are compared" : "decide") << '\n';
     return;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -40,14 +41,22 @@ pid_t start(const Job& job) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  const int log = ::open(job.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int log = ::open(job.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (log < 0 || ::dup2(log, STDOUT_FILENO) < 0 || ::dup2(log, STDERR_FILENO) < 0) ::_exit(126);
   ::execvp(words[0], const_cast<char* const*>(words.data()));  // NOLINT: exec changes nothing
   ::_exit(127);
 }
 
-std::string last_lines(const std::filesystem::path& log, size_t count) {
+std::int64_t size_of(const std::filesystem::path& log) {
+  std::error_code ignored;
+  const auto size = std::filesystem::file_size(log, ignored);
+  return ignored ? 0 : static_cast<std::int64_t>(size);
+}
+
+// Of what came after `from`.
+std::string last_lines(const std::filesystem::path& log, std::int64_t from, size_t count) {
   std::ifstream file(log);
+  file.seekg(from);
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(line);
   std::string text;
@@ -57,11 +66,12 @@ std::string last_lines(const std::filesystem::path& log, size_t count) {
   return text;
 }
 
-std::string failure(const Job& job, int status) {
+std::string failure(const Job& job, std::int64_t log_before, int status) {
   const std::string how = WIFEXITED(status)
                               ? "ended with exit code " + std::to_string(WEXITSTATUS(status))
                               : "was ended by signal " + std::to_string(WTERMSIG(status));
-  return job.name + " " + how + "; the end of " + job.log.string() + ":" + last_lines(job.log, 5);
+  return job.name + " " + how + "; the end of " + job.log.string() + ":" +
+         last_lines(job.log, log_before, 5);
 }
 
 // In bytes; 0 where the system does not say.
@@ -80,7 +90,11 @@ void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded&
                       const JobHopeless& hopeless) {
   const trainer::runtime::StopSignals signals;
   const trainer::runtime::StopWish wish;
-  std::map<pid_t, size_t> running;
+  struct Running {
+    size_t job;
+    std::int64_t log_before;  // what earlier starts had printed, in bytes
+  };
+  std::map<pid_t, Running> running;
   std::set<pid_t> given_up;
   auto asked = std::chrono::steady_clock::now();
   bool stopping = false;
@@ -97,8 +111,8 @@ void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded&
     const auto now = std::chrono::steady_clock::now();
     if (!hopeless || stopping || now - asked < std::chrono::milliseconds(500)) return;
     asked = now;
-    for (const auto& [child, job] : running) {
-      if (given_up.contains(child) || !hopeless(job)) continue;
+    for (const auto& [child, run] : running) {
+      if (given_up.contains(child) || !hopeless(run.job)) continue;
       given_up.insert(child);
       ::kill(child, SIGTERM);
     }
@@ -107,10 +121,11 @@ void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded&
     end_hopeless();
     if (!stopping && trainer::runtime::StopWish::requested()) {
       stopping = true;
-      for (const auto& [child, job] : running) ::kill(child, SIGTERM);
+      for (const auto& [child, run] : running) ::kill(child, SIGTERM);
     }
     if (may_start()) {
-      running.emplace(start(jobs[next]), next);
+      const std::int64_t log_before = size_of(jobs[next].log);
+      running.emplace(start(jobs[next]), Running{next, log_before});
       ++next;
       continue;
     }
@@ -124,14 +139,14 @@ void run_side_by_side(const std::vector<Job>& jobs, int at_once, const JobEnded&
     }
     const auto found = running.find(child);
     if (found == running.end()) continue;
-    const size_t job = found->second;
+    const auto [job, log_before] = found->second;
     running.erase(found);
     const bool was_given_up = given_up.erase(child) > 0;
     largest = std::max(largest, 1024LL * used.ru_maxrss);
     if (stopping) continue;  // it has saved what it had; the next start goes on from there
     ++reported;
     const bool well = status == 0 || was_given_up;
-    more = ended(job, well ? "" : failure(jobs[job], status)) && more;
+    more = ended(job, well ? "" : failure(jobs[job], log_before, status)) && more;
   }
   if (stopping) {
     throw std::runtime_error(error_message("run", "stopped by a signal after ", reported, " of ",

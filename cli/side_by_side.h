@@ -14,7 +14,7 @@ namespace normball::cli {
 struct Job {
   std::string name;                  // in messages
   std::vector<std::string> command;  // the first word is the program
-  std::filesystem::path log;         // what it prints
+  std::filesystem::path log;         // what it prints, after what earlier starts printed
 };
 
 // Called when a job has ended, with what went wrong: how it ended and the end of its log; empty

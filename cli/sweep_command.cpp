@@ -105,6 +105,7 @@ Plan plan_of(const Options& options) {
   }
   refuse_own_keys("set", plan.settings);
   for (const auto& axis : plan.axes) {
+    refuse_own_keys("axis", {axis.factor_of});
     for (const auto& value : axis.values) refuse_own_keys("axis", value.settings);
   }
   refuse_repeated_keys(plan, options, axes_of_file);
@@ -232,6 +233,8 @@ void sweep_over(const Options& options) {
       .plan = plan, .cells = cells, .into = into, .at_once = jobs, .threads = options.threads};
   check_halving(runs);
   if (options.dry_run) {
+    check_sweep_directory(into);
+    known_results(plan, cells, into, options.threads);
     for (const auto& cell : cells) std::cout << cell.name << '\n';
     std::cout << counted(ssize(cells), "run") << " into " << into.string() << "/\n";
     return;

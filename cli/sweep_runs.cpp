@@ -10,9 +10,11 @@
 #include <cstring>
 #include <iostream>
 
+#include "cli/table.h"
 #include "normball/base/error.h"
 #include "trainer/config/config.h"
 #include "trainer/config/kinds.h"
+#include "trainer/files/file_system.h"
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/resume.h"
 #include "trainer/sweep/results.h"
@@ -31,13 +33,19 @@ int open_file(const fs::path& path, int flags) {
   return file;
 }
 
+std::runtime_error used_by_another(const fs::path& directory) {
+  return std::runtime_error(
+      error_message("sweep", directory.string(),
+                    " is used by another sweep; wait for it, or name another with --into"));
+}
+
 // A run can be made longer, but not shorter.
 std::string longer_than(const fs::path& run, const trainer::config::Config& before,
                         const trainer::config::Config& now) {
   const auto taken = steps_taken(run);
   if (now.run.steps > 0 && taken > now.run.steps) {
-    return "has taken " + std::to_string(taken) +
-           " steps, more than run.steps = " + std::to_string(now.run.steps);
+    return "has taken " + counted(taken, "step") +
+           ", more than run.steps = " + std::to_string(now.run.steps);
   }
   const bool epochs = before.run.steps == 0 && now.run.steps == 0;  // what both count
   if (taken > 0 && epochs && before.run.epochs > now.run.epochs) {
@@ -68,14 +76,22 @@ SweepLock::SweepLock(const fs::path& directory)
     : own_(open_file(directory / ".sweep.lock", O_CLOEXEC)),
       runs_(open_file(directory / ".runs.lock", 0)) {
   if (::flock(own_, LOCK_EX | LOCK_NB) != 0) {
-    throw std::runtime_error(
-        error_message("sweep", directory.string(),
-                      " is used by another sweep; wait for it, or name another with --into"));
+    throw used_by_another(directory);
   }
   if (::flock(runs_, LOCK_EX | LOCK_NB) == 0) return;
   std::cerr << "normball: waiting for the runs of an interrupted sweep to save their checkpoints\n";
   while (::flock(runs_, LOCK_EX) != 0 && errno == EINTR) {
   }
+}
+
+void check_sweep_directory(const fs::path& directory) {
+  trainer::files::check_directory(trainer::files::FileSystem::real(), directory);
+  const fs::path lock = directory / ".sweep.lock";
+  if (!fs::exists(lock)) return;  // and making it here would be for another sweep to find
+  const int file = open_file(lock, O_CLOEXEC);
+  const bool free = ::flock(file, LOCK_EX | LOCK_NB) == 0;
+  ::close(file);
+  if (!free) throw used_by_another(directory);
 }
 
 SweepLock::~SweepLock() {

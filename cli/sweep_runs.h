@@ -28,6 +28,10 @@ class SweepLock {
   int own_, runs_;
 };
 
+// For a dry run: throws where the directory cannot be made or written to, or is used by another
+// sweep. Leaves nothing.
+void check_sweep_directory(const std::filesystem::path& directory);
+
 // Keys that a command sets for each run, and what to use instead. Throws CLI::ValidationError where
 // a setting has one.
 using OwnKeys = std::map<std::string, std::string>;

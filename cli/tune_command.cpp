@@ -149,6 +149,7 @@ Search search_of(const TuneOptions& options, const fs::path& into) {
     throw CLI::ValidationError("--seeds", "a seed is given twice");
   }
   search.tuning.repeats = static_cast<int>(search.seeds.size());
+  named_by_user([&] { validate(search.tuning); });
   const bool averages = search.config.train.average != "none";
   const std::string metric = !options.metric.empty() ? options.metric
                              : averages              ? "val_loss"
@@ -175,9 +176,9 @@ Search search_of(const TuneOptions& options, const fs::path& into) {
   search.trial_steps = std::min(search.run_steps, search.budget / most);
   if (search.trial_steps < least) {
     throw CLI::ValidationError("--budget",
-                               "allows " + std::to_string(search.budget) + " steps, " +
+                               "allows " + counted(search.budget, "step") + ", " +
                                    std::to_string(search.trial_steps) + " for each of up to " +
-                                   std::to_string(most) + " runs, which say nothing: give " +
+                                   counted(most, "run") + ", which say nothing: give " +
                                    std::to_string(least * most) + " or more, or fewer --seeds");
   }
   search.settings = options.settings;
@@ -206,7 +207,7 @@ std::string spent_text(const Search& search, const std::vector<sweep::Result>& r
   std::int64_t steps = 0;
   for (const auto& result : results) steps += result.steps;
   return "spent: " + counted(ssize(results), "run") + " of at most " +
-         std::to_string(search.trial_steps) + " steps, " + std::to_string(steps) + " steps in all" +
+         counted(search.trial_steps, "step") + ", " + counted(steps, "step") + " in all" +
          printed(", %.3g times a run of %lld; allowed were %lld",
                  static_cast<double>(steps) / static_cast<double>(search.run_steps),
                  static_cast<long long>(search.run_steps), static_cast<long long>(search.budget));
@@ -216,7 +217,7 @@ std::string length_text(const Search& search) {
   if (search.trial_steps == search.run_steps) return "";
   const bool decays =
       search.config.schedule.kind != "constant" || search.config.schedule.warmup > 0;
-  return "this is the best for runs of " + std::to_string(search.trial_steps) + " steps" +
+  return "this is the best for runs of " + counted(search.trial_steps, "step") +
          (decays ? ", each with the whole schedule" : "") +
          "; nothing was computed about those of " + std::to_string(search.run_steps) +
          ", whose best lr may be smaller: try half of it and a quarter too";
@@ -266,6 +267,19 @@ void report(const Search& search, const TuningResult& result, const Trials& tria
             << '\n';
 }
 
+// The search until it would run something.
+void check_first_trials(const TuningOptions& options, const Trials& trials) {
+  struct Checked {};
+  try {
+    tune(options,
+         [&](TuningStage, std::span<const TuningTrial> first) -> std::vector<TuningOutcome> {
+           trials.check(first);
+           throw Checked();
+         });
+  } catch (const Checked&) {
+  }
+}
+
 void tune_configuration(const TuneOptions& options) {
   const std::string name = fs::path(options.base).stem().string() + "-tune";
   const fs::path into = options.into.empty() ? fs::path("runs") / name : fs::path(options.into);
@@ -281,7 +295,8 @@ void tune_configuration(const TuneOptions& options) {
   const int most = most_trials(search.tuning);
   const int jobs = options.jobs > 0 ? options.jobs : std::max(1, usable_cpus() / options.threads);
   std::cout << options.base << ": lr" << (search.tuning.tune_rho ? " and rho" : "")
-            << " by at most " << counted(most, "run") << " of " << search.trial_steps << " steps, "
+            << " by at most " << counted(most, "run") << " of "
+            << counted(search.trial_steps, "step") << ", "
             << printed("%.3g", static_cast<double>(most * search.trial_steps) /
                                    static_cast<double>(search.run_steps))
             << " times a run of " << search.run_steps << ", judged by " << search.metric.text()
@@ -296,9 +311,8 @@ void tune_configuration(const TuneOptions& options) {
                                .threads = options.threads,
                                .most = most};
   if (options.dry_run) {
-    TuningTrial first{{.lr = search.tuning.lr, .rho = search.tuning.rho}};
-    if (search.tuning.tune_rho && !first.point.rho) first.point.rho = 1;
-    Trials(settings).check({&first, 1});
+    check_sweep_directory(into);
+    check_first_trials(search.tuning, Trials(settings));
     std::cout << "Nothing was trained or written (--dry-run).\n";
     return;
   }

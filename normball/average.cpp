@@ -15,8 +15,9 @@
 namespace normball {
 namespace {
 
-constexpr std::array<std::string_view, 7> names = {
-    "none", "ema", "tail", "schedule_free", "schedule-free", "soda", "uniform"};
+// Of schedule-free, which is accepted as well, only the spelling of the other names.
+constexpr std::array<std::string_view, 6> names = {"none",          "ema",  "tail",
+                                                   "schedule_free", "soda", "uniform"};
 constexpr double seeds = 0x1p53;  // whole numbers below it are exact in a double
 
 // "ema(0.9)" is short for "ema(decay=0.9)".

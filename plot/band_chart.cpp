@@ -37,12 +37,18 @@ class Axis {
 
   // Round numbers, about `wanted` of them.
   std::vector<double> ticks(int wanted) const {
-    const double raw = (high_ - low_) / wanted;
+    const double decades = high_ - low_;
     std::vector<double> result;
-    if (logarithmic_ && high_ - low_ > 1.2) {  // whole decades, and 3 between few of them
-      for (int decade = static_cast<int>(std::ceil(low_)); decade <= high_;
-           decade += std::max(1, static_cast<int>(raw))) {
-        result.push_back(std::pow(10, decade));
+    if (logarithmic_ && decades > 1.2) {  // whole decades, and more between few of them
+      const auto between = decades <= 2     ? std::vector<double>{1, 2, 5}
+                           : decades <= 3.5 ? std::vector<double>{1, 3}
+                                            : std::vector<double>{1};
+      const int step = std::max(1, static_cast<int>(decades / wanted));
+      for (int decade = static_cast<int>(std::floor(low_)); decade <= high_; decade += step) {
+        for (const double factor : between) {
+          const double tick = factor * std::pow(10, decade);
+          if (forward(tick) >= low_ && forward(tick) <= high_) result.push_back(tick);
+        }
       }
       return result;
     }
@@ -78,13 +84,34 @@ bool drawable(const BandChart& chart, const BandChart::Point& point) {
   return std::isfinite(point.x) && (!chart.x_logarithmic || point.x > 0) && fits(point.middle);
 }
 
+// Beyond every number: a cross on the border.
+bool is_beyond(const BandChart& chart, const BandChart::Point& point) {
+  return std::isinf(point.middle) && std::isfinite(point.x) &&
+         (!chart.x_logarithmic || point.x > 0);
+}
+
+// What lies between gaps.
+std::vector<std::vector<BandChart::Point>> pieces_of(const BandChart& chart,
+                                                     const BandChart::Series& series) {
+  std::vector<std::vector<BandChart::Point>> pieces(1);
+  for (const auto& point : series.points) {
+    if (drawable(chart, point)) {
+      pieces.back().push_back(point);
+    } else if (!pieces.back().empty()) {
+      pieces.emplace_back();
+    }
+  }
+  if (pieces.back().empty()) pieces.pop_back();
+  return pieces;
+}
+
 struct Limits {
   double left = INFINITY, right = -INFINITY, low = INFINITY, high = -INFINITY;
 
   explicit Limits(const BandChart& chart) {
     for (const auto& series : chart.series) {
       for (const auto& point : series.points) {
-        if (!drawable(chart, point)) continue;
+        if (!drawable(chart, point) && !is_beyond(chart, point)) continue;
         left = std::min(left, point.x);
         right = std::max(right, point.x);
         for (const double y : {point.middle, point.low, point.high}) {
@@ -94,112 +121,174 @@ struct Limits {
         }
       }
     }
-    if (left > right) *this = Limits();
+    if (left > right) left = 0, right = 1;
+    if (low > high) low = 1, high = 10;
+  }
+};
+
+const char* color_of(const BandChart::Series& series, size_t& used) {
+  if (series.emphasized) return red;
+  return used < colors.size() ? colors[used++] : grey;
+}
+
+class Drawing {
+ public:
+  explicit Drawing(const BandChart& chart)
+      : chart_(chart),
+        limits_(chart),
+        x_axis_(limits_.left, limits_.right, chart.x_logarithmic),
+        y_axis_(limits_.low, limits_.high, chart.logarithmic) {
+    out_.setf(std::ios::fixed);
+    out_.precision(1);
+  }
+
+  std::string svg() {
+    size_t longest = 0;
+    for (const auto& series : chart_.series) longest = std::max(longest, series.name.size());
+    open_svg(out_, field_.left + field_.width + 40 + 7.6 * static_cast<double>(longest),
+             field_.top + field_.height + 58, field_.left, chart_.title, chart_.subtitle);
+    axes();
+    std::vector<std::pair<const BandChart::Series*, const char*>> order;  // the emphasized on top
+    size_t used = 0;
+    for (const auto& series : chart_.series) order.emplace_back(&series, color_of(series, used));
+    std::ranges::stable_sort(order, {}, [](const auto& entry) {
+      return entry.first->emphasized ? 2 : entry.second == grey ? 0 : 1;
+    });
+    for (const auto& [series, color] : order) draw(*series, color);
+    write_labels();
+    out_ << "</svg>\n";
+    return out_.str();
   }
 
  private:
-  Limits() : left(0), right(1), low(1), high(10) {}
-};
-
-}  // namespace
-
-std::string to_svg(const BandChart& chart) {
-  const Field field;
-  const Limits limits(chart);
-  const Axis x_axis(limits.left, limits.right, chart.x_logarithmic),
-      y_axis(limits.low, limits.high, chart.logarithmic);
-  const auto x_of = [&](double x) { return field.left + x_axis.share(x) * field.width; };
-  const auto y_of = [&](double y) { return field.top + (1 - y_axis.share(y)) * field.height; };
-  // An interval that reaches below zero ends at the field's border on a logarithmic axis.
-  const auto edge = [&](double y, double otherwise) {
-    const bool fits = std::isfinite(y) && (!chart.logarithmic || y > 0);
-    return std::clamp(y_of(fits ? y : otherwise), field.top, field.top + field.height);
-  };
-
-  std::ostringstream out;
-  out.setf(std::ios::fixed);
-  out.precision(1);
-  size_t longest = 0;
-  for (const auto& series : chart.series) longest = std::max(longest, series.name.size());
-  open_svg(out, field.left + field.width + 40 + 7.6 * static_cast<double>(longest),
-           field.top + field.height + 58, field.left, chart.title, chart.subtitle);
-  for (const double tick : y_axis.ticks(6)) {
-    out << "<path d=\"M" << field.left << ' ' << y_of(tick) << 'h' << field.width
-        << "\" stroke=\"#e4e4e4\"/><text x=\"" << field.left - 10 << "\" y=\"" << y_of(tick) + 4.5
-        << "\" text-anchor=\"end\">" << tick_text(tick) << "</text>\n";
-  }
-  for (const double tick : x_axis.ticks(6)) {
-    out << "<path d=\"M" << x_of(tick) << ' ' << field.top + field.height
-        << "v5\" stroke=\"#888\"/><text x=\"" << x_of(tick) << "\" y=\""
-        << field.top + field.height + 21 << "\" text-anchor=\"middle\">" << tick_text(tick)
-        << "</text>\n";
-  }
-  out << "<path d=\"M" << field.left << ' ' << field.top << 'v' << field.height << 'h'
-      << field.width << "\" fill=\"none\" stroke=\"#888\"/>\n";
-  axis_labels(out, field.left, field.top, field.width, field.height, chart.x_label, chart.y_label);
-
   struct Label {
     double y;
     const char* color;
     const BandChart::Series* series;
   };
-  std::vector<Label> labels;
-  std::vector<std::pair<const BandChart::Series*, const char*>> order;  // the emphasized one on top
-  size_t used = 0;
-  for (const auto& series : chart.series) {
-    const char* color = series.emphasized ? red : used < colors.size() ? colors[used++] : grey;
-    order.emplace_back(&series, color);
+
+  double x_of(double x) const { return field_.left + x_axis_.share(x) * field_.width; }
+  double y_of(double y) const { return field_.top + (1 - y_axis_.share(y)) * field_.height; }
+  // An interval that reaches below zero ends at the field's border on a logarithmic axis.
+  double edge(double y, double otherwise) const {
+    const bool fits = std::isfinite(y) && (!chart_.logarithmic || y > 0);
+    return std::clamp(y_of(fits ? y : otherwise), field_.top, field_.top + field_.height);
   }
-  std::ranges::stable_sort(order, {}, [](const auto& entry) {
-    return entry.first->emphasized ? 2 : entry.second == grey ? 0 : 1;
-  });
-  for (const auto& [series, color] : order) {
-    std::vector<BandChart::Point> points;
-    for (const auto& point : series->points) {
-      if (drawable(chart, point)) points.push_back(point);
+
+  void axes() {
+    for (const double tick : y_axis_.ticks(6)) {
+      out_ << "<path d=\"M" << field_.left << ' ' << y_of(tick) << 'h' << field_.width
+           << "\" stroke=\"#e4e4e4\"/><text x=\"" << field_.left - 10 << "\" y=\""
+           << y_of(tick) + 4.5 << "\" text-anchor=\"end\">" << tick_text(tick) << "</text>\n";
     }
-    if (points.empty()) continue;
-    out << "<path stroke=\"none\" fill=\"" << color << "\" fill-opacity=\"0.15\" d=\"";
-    for (size_t i = 0; i < points.size(); ++i) {
-      out << (i == 0 ? 'M' : 'L') << x_of(points[i].x) << ' '
-          << edge(points[i].high, points[i].middle);
+    for (const double tick : x_axis_.ticks(6)) {
+      out_ << "<path d=\"M" << x_of(tick) << ' ' << field_.top + field_.height
+           << "v5\" stroke=\"#888\"/><text x=\"" << x_of(tick) << "\" y=\""
+           << field_.top + field_.height + 21 << "\" text-anchor=\"middle\">" << tick_text(tick)
+           << "</text>\n";
     }
-    for (size_t i = points.size(); i-- > 0;) {
-      out << 'L' << x_of(points[i].x) << ' ' << edge(points[i].low, limits.low);
+    out_ << "<path d=\"M" << field_.left << ' ' << field_.top << 'v' << field_.height << 'h'
+         << field_.width << "\" fill=\"none\" stroke=\"#888\"/>\n";
+    axis_labels(out_, field_.left, field_.top, field_.width, field_.height, chart_.x_label,
+                chart_.y_label);
+  }
+
+  void draw(const BandChart::Series& series, const char* color) {
+    const auto pieces = pieces_of(chart_, series);
+    for (const auto& piece : pieces) {
+      draw_band(piece, color);
+      draw_line(piece, color, series.emphasized);
     }
-    out << "Z\"/><path fill=\"none\" stroke-linejoin=\"round\" stroke=\"" << color
-        << "\" stroke-width=\"" << (series->emphasized ? 2.8 : 1.8) << "\" d=\"";
-    for (size_t i = 0; i < points.size(); ++i) {
-      out << (i == 0 ? 'M' : 'L') << x_of(points[i].x) << ' ' << y_of(points[i].middle);
+    bool beyond = false;
+    for (const auto& point : series.points) {
+      if (!is_beyond(chart_, point)) continue;
+      draw_cross(x_of(point.x), point.middle > 0, color);
+      beyond = true;
     }
-    out << "\"/>\n";
-    if (points.size() == 1) {  // which no line shows
-      const double x = x_of(points[0].x), high = edge(points[0].high, points[0].middle);
-      out << "<path stroke=\"" << color << "\" stroke-opacity=\"0.4\" stroke-width=\"3\" d=\"M" << x
-          << ' ' << high << 'V' << edge(points[0].low, limits.low) << "\"/><circle r=\"4\" fill=\""
-          << color << "\" cx=\"" << x << "\" cy=\"" << y_of(points[0].middle) << "\"/>\n";
+    if (color == grey || (pieces.empty() && !beyond)) return;
+    labels_.push_back(
+        {pieces.empty() ? field_.top : y_of(pieces.back().back().middle), color, &series});
+  }
+
+  void draw_band(const std::vector<BandChart::Point>& piece, const char* color) {
+    if (piece.size() == 1) {
+      const double x = x_of(piece[0].x), high = edge(piece[0].high, piece[0].middle);
+      out_ << "<path stroke=\"" << color << "\" stroke-opacity=\"0.4\" stroke-width=\"3\" d=\"M"
+           << x << ' ' << high << 'V' << edge(piece[0].low, limits_.low) << "\"/>\n";
+      return;
     }
-    if (color != grey) labels.push_back({y_of(points.back().middle), color, series});
+    out_ << "<path stroke=\"none\" fill=\"" << color << "\" fill-opacity=\"0.15\" d=\"";
+    for (size_t i = 0; i < piece.size(); ++i) {
+      out_ << (i == 0 ? 'M' : 'L') << x_of(piece[i].x) << ' '
+           << edge(piece[i].high, piece[i].middle);
+    }
+    for (size_t i = piece.size(); i-- > 0;) {
+      out_ << 'L' << x_of(piece[i].x) << ' ' << edge(piece[i].low, limits_.low);
+    }
+    out_ << "Z\"/>";
+  }
+
+  // A single point is a dot, which no line shows.
+  void draw_line(const std::vector<BandChart::Point>& piece, const char* color, bool emphasized) {
+    if (piece.size() > 1) {
+      out_ << "<path fill=\"none\" stroke-linejoin=\"round\" stroke=\"" << color
+           << "\" stroke-width=\"" << (emphasized ? 2.8 : 1.8) << "\" d=\"";
+      for (size_t i = 0; i < piece.size(); ++i) {
+        out_ << (i == 0 ? 'M' : 'L') << x_of(piece[i].x) << ' ' << y_of(piece[i].middle);
+      }
+      out_ << "\"/>\n";
+    }
+    if (piece.size() > 1 && !chart_.dots) return;
+    for (const auto& point : piece) {
+      out_ << "<circle r=\"" << (chart_.dots ? 3 : 4) << "\" fill=\"" << color << "\" cx=\""
+           << x_of(point.x) << "\" cy=\"" << y_of(point.middle) << "\"/>\n";
+    }
+  }
+
+  // Those at about the same x stand below each other.
+  void draw_cross(double x, bool above, const char* color) {
+    constexpr double size = 8, distance = 13;
+    double y = above ? field_.top : field_.top + field_.height;
+    for (const auto& [other_x, other_above] : crosses_) {
+      if (other_above != above || std::abs(other_x - x) > size) continue;
+      y += above ? distance : -distance;
+    }
+    crosses_.emplace_back(x, above);
+    out_ << "<path class=\"beyond\" fill=\"none\" stroke-width=\"2.2\" stroke=\"" << color
+         << "\" d=\"M" << x - size / 2 << ' ' << y - size / 2 << 'l' << size << ' ' << size << "m0 "
+         << -size << 'l' << -size << ' ' << size << "\"/>\n";
   }
 
   // Beside the ends of their curves, moved apart, and up where the last would leave the picture.
-  constexpr double distance = 18;
-  std::ranges::sort(labels, {}, &Label::y);
-  double free_from = 0, lowest = field.top + field.height + 40;
-  for (auto& label : labels) {
-    label.y = std::max(label.y + 4.5, free_from);
-    free_from = label.y + distance;
+  void write_labels() {
+    constexpr double distance = 18;
+    std::ranges::stable_sort(labels_, {}, &Label::y);
+    double free_from = 0, lowest = field_.top + field_.height + 40;
+    for (auto& label : labels_) {
+      label.y = std::max(label.y + 4.5, free_from);
+      free_from = label.y + distance;
+    }
+    for (size_t i = labels_.size(); i-- > 0; lowest -= distance) {
+      labels_[i].y = std::min(labels_[i].y, lowest);
+    }
+    for (const auto& label : labels_) {
+      out_ << "<text x=\"" << field_.left + field_.width + 9 << "\" y=\"" << label.y
+           << "\" font-weight=\"bold\" fill=\"" << label.color << "\">"
+           << page::escape(label.series->name) << "</text>\n";
+    }
   }
-  for (size_t i = labels.size(); i-- > 0; lowest -= distance) {
-    labels[i].y = std::min(labels[i].y, lowest);
-  }
-  for (const auto& label : labels) {
-    out << "<text x=\"" << field.left + field.width + 9 << "\" y=\"" << label.y
-        << "\" font-weight=\"bold\" fill=\"" << label.color << "\">"
-        << page::escape(label.series->name) << "</text>\n";
-  }
-  out << "</svg>\n";
-  return out.str();
-}
+
+  const BandChart& chart_;
+  const Field field_;
+  const Limits limits_;
+  const Axis x_axis_, y_axis_;
+  std::ostringstream out_;
+  std::vector<Label> labels_;
+  std::vector<std::pair<double, bool>> crosses_;
+};
+
+}  // namespace
+
+std::string to_svg(const BandChart& chart) { return Drawing(chart).svg(); }
 
 }  // namespace normball::plot

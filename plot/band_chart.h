@@ -12,8 +12,10 @@ struct BandChart {
   };
   struct Series {
     std::string name;
-    std::vector<Point> points;  // by x; those that are not finite are left out
-    bool emphasized = false;    // drawn last, in red and thicker
+    // By x. One whose middle is not finite is a gap; an infinite one has a cross on the border of
+    // the field that it lies beyond.
+    std::vector<Point> points;
+    bool emphasized = false;  // drawn last, in red and thicker
   };
 
   std::string title;
@@ -22,6 +24,7 @@ struct BandChart {
   std::vector<Series> series;
   bool logarithmic = false;    // the y axis; what is not positive is left out then
   bool x_logarithmic = false;  // the x axis, likewise
+  bool dots = false;           // at each point
 };
 
 // Self-contained. Of many series the first ten have colours and a name; the others are grey.

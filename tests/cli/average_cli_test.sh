@@ -72,6 +72,7 @@ done
   fail "--dry-run does not show the average"
 
 expect_error '"$normball" train gpt.toml --name bad --set train.average=emma' "did you mean 'ema'"
+grep -q 'schedule-free' err && fail "two spellings of one average: $(cat err)"
 expect_error '"$normball" train gpt.toml --name bad --set "train.average=ema(2)"' 'decay must be'
 expect_error '"$normball" train gpt.toml --name ema --resume --set "train.average=ema(0.7)"' 'train.average'
 expect_error '"$normball" train gpt.toml --name tail --resume --set run.steps=20 --set "train.average=tail(0.5)"' \

@@ -80,6 +80,8 @@ call() {  # the words of a line, with a number for what must be new
   exec "$normball" ${1//NEW/$number}
 }
 grep -q "was built without" <<<"$("$normball" launch -n 2 train nothing 2>&1)" && ranks="" || ranks=yes
+mkfifo pipe
+exec 8<>pipe 9>pipe 8<&-
 for line in "${calls[@]}"; do
   case "$ranks/$line" in
     /launch*) continue ;;  # built without c10d
@@ -93,11 +95,12 @@ for line in "${calls[@]}"; do
   [ $code = 1 ] || problem "normball $line >/dev/full: exit code $code"
   grep -q "standard output cannot be written: No space left" err || problem "normball $line >/dev/full: $(cat err)"
   number=$((number + 1))
-  # A reader that is gone before anything is written.
-  (sleep 0.2; call "$line") 2>/dev/null | true
-  code=${PIPESTATUS[0]}
+  # A reader that is gone.
+  (call "$line") >&9 2>/dev/null
+  code=$?
   [ "$code" != 0 ] || problem "normball $line into a closed pipe: exit code 0"
 done
+exec 9>&-
 
 # What is printed never ends up in a file that took the place of a closed standard output.
 "$normball" report run >&- 2>err
@@ -187,7 +190,7 @@ tr -s ' \n' ' ' <out | grep -qF "0: all cores. Resuming is bit-exact only with t
 
 if [ -n "$trains" ]; then
   # Losing the terminal or the reader saves and ends; the run goes on afterwards.
-  await() { for _ in $(seq 2000); do grep -q '"step": 3,' "runs/$1/metrics.jsonl" 2>/dev/null && return; sleep 0.01; done; }
+  await() { for _ in $(seq 6000); do grep -q '"step": 3,' "runs/$1/metrics.jsonl" 2>/dev/null && return; sleep 0.01; done; }
   for signal in HUP TERM; do
     "$normball" train tiny.toml --name "$signal" --set run.steps=100000 --set run.checkpoint_every=100000 >out 2>/dev/null &
     await $signal

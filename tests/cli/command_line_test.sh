@@ -51,6 +51,9 @@ expect 2 "--threads" bench --threads 100000
 expect 2 "--threads" lab all --threads -1
 expect 2 "--steps" lab picture --steps 9
 expect 2 "--vocabulary" data show shards --vocabulary 70000
+for value in -1 1.5 x 99999999999999999999; do
+  expect 2 "--seed: must be an integer in [0, " data show photos --augmented new.png --seed $value
+done
 
 # Values that are read by more than a number's rule.
 expect 2 "a shape is <rows>x<cols>" bench --shape axb

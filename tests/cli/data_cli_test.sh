@@ -106,14 +106,14 @@ status=0
 # A signal is noticed soon, however small the shards are.
 head -c 2000000 /dev/zero | tr '\0' a >long.txt
 "$normball" data prepare long.txt --out slow --shard-tokens 20 >out 2>err &
-for _ in $(seq 1000); do [ -n "$(find . -maxdepth 1 -name 'slow.partial*')" ] && break; sleep 0.01; done
+for _ in $(seq 6000); do [ -n "$(find . -maxdepth 1 -name 'slow.partial*')" ] && break; sleep 0.01; done
 sleep 0.3
 kill -TERM $!
 begin=$(date +%s)
 status=0
 wait $! || status=$?
 [ "$status" = 1 ] && grep -q "interrupted; nothing was written" err || problem "SIGTERM: exit code $status, $(cat out err)"
-[ $(($(date +%s) - begin)) -le 10 ] || problem "SIGTERM was noticed late"
+[ $(($(date +%s) - begin)) -le 30 ] || problem "SIGTERM was noticed late"
 [ ! -e slow ] && [ -z "$(find . -name '*.partial*')" ] || problem "SIGTERM left files"
 
 # Control characters of a data file never reach the terminal.

@@ -3,18 +3,11 @@
 set -euo pipefail
 normball=$(realpath "$1")
 scripts=$(realpath "$(dirname "$0")")
+. "$scripts/shell_testing.sh"
 source=$(realpath "$3")
 rm -rf "$2"
 mkdir -p "$2"
 cd "$2"
-
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
-contains() { # FILE TEXT
-  grep -qF -- "$2" "$1" || fail "$1 lacks '$2': $(cat "$1")"
-}
 
 # Those of the project: listed, and each configuration is one, without any data being there.
 "$normball" experiment list >list.txt
@@ -98,6 +91,25 @@ done
 "$normball" experiment run lr --into whole >whole.txt 2>/dev/null
 diff <(grep -F 'Moving is better' out.txt) <(grep -F 'Moving is better' whole.txt) || fail "another verdict"
 
+# A signal while runs are trained: they save, and the same command goes on.
+"$normball" experiment run lr --into stopped --set run.steps=2000 >/dev/null 2>err.txt &
+for _ in $(seq 600); do
+  if ls stopped/*/*/*/checkpoints/step-* >/dev/null 2>&1; then break; fi
+  sleep 0.1
+done
+kill -TERM $!
+code=0
+wait $! || code=$?
+[ "$code" -eq 1 ] || fail "exit code $code of an experiment stopped by a signal: $(cat err.txt)"
+contains err.txt "the same command continues"
+
+# What the runs decide is no failure.
+mkdir experiments/turned
+sed -e '/^a = /s/moves/stays/' -e '/^b = /s/stays/moves/' experiments/lr/experiment.toml >experiments/turned/experiment.toml
+"$normball" experiment run turned --into turned >out.txt 2>err.txt || fail "exit code $? where the claim does not hold: $(cat err.txt)"
+contains out.txt "does not hold"
+rm -r experiments/turned
+
 # Recorded results are enough for the verdict, and nothing of them is run again.
 rm -rf runs
 "$normball" experiment list >out.txt
@@ -121,6 +133,7 @@ wrong 1 "did you mean 'lr'" run lrr
 wrong 2 "--record" run lr --record --quick
 wrong 2 "--record" run lr --record --set run.steps=3
 wrong 2 "unknown key" run lr --quick --dry-run --set optimizer.lrr=1
+wrong 1 "creating the directory /proc/x" run lr --into /proc/x --dry-run
 
 # What belongs to another experiment is recorded there.
 mkdir experiments/borrows

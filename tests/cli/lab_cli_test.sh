@@ -38,7 +38,7 @@ expect 0 "1 row, 0 violated, 0 printed forms" check ggnc --quick --norm sign --p
 expect 2 "statement is required" check
 # Ended by a signal, it leaves nothing that is not whole.
 "$normball" lab all --json "$work/ended.json" --html "$work/ended.html" >/dev/null 2>"$work/progress" &
-for _ in $(seq 200); do
+for _ in $(seq 1200); do
   [ -s "$work/progress" ] && break
   sleep 0.05
 done

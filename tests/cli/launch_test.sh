@@ -60,16 +60,19 @@ cmp runs/one/checkpoints/step-40/model.safetensors runs/alone/checkpoints/step-4
 
 # Signals to the launcher, and to a rank: all stop with a checkpoint, and go on to the bit.
 interrupted() {
-  local name=$1 signal=$2 target=$3 launcher
-  "$normball" launch -n 2 train tiny.toml --name "$name" --set run.steps=200 >out 2>err &
-  launcher=$!
-  wait_for "runs/$name/metrics.jsonl" '"step": 3,'
-  case $target in
-    launcher) kill -"$signal" $launcher ;;
-    *) kill -"$signal" "$(rank_process $launcher "$target")" ;;
-  esac
-  wait $launcher || fail "$signal to $target: exit code $?: $(cat err)"
-  grep -q "stopped after step" out || fail "$signal to $target: $(cat out)"
+  local name=$1 signal=$2 target=$3 launcher process
+  for _ in $(seq 10); do  # on a busy machine it may come after the last step
+    rm -rf "runs/$name"
+    "$normball" launch -n 2 train tiny.toml --name "$name" --set run.steps=200 >out 2>err &
+    launcher=$!
+    wait_for "runs/$name/metrics.jsonl" '"step": 3,'
+    process=$launcher
+    [ "$target" = launcher ] || process=$(rank_process $launcher "$target")
+    kill -"$signal" "$process" 2>/dev/null || true
+    wait $launcher || fail "$signal to $target: exit code $?: $(cat err)"
+    grep -q "stopped after step" out && return
+  done
+  fail "$signal to $target: $(cat out)"
 }
 "$normball" launch -n 2 train tiny.toml --name long --set run.steps=200 >/dev/null 2>&1
 interrupted term TERM launcher
@@ -81,8 +84,16 @@ for name in term hup rank; do
   same_runs long $name 200
 done
 
+# Before the first step a signal ends all at once, by itself.
+"$normball" launch -n 2 train tiny.toml --name early --set run.steps=100000 >out 2>err &
+sleep 0.1
+kill -TERM $!
+code=0
+wait $! || code=$?
+ended_early $code early
+
 # A rank that is killed: the other names it, in time; a restart goes on by itself, to the bit.
-"$normball" launch -n 2 --timeout 5 train tiny.toml --name killed --set run.steps=200 >out 2>err &
+"$normball" launch -n 2 --timeout 15 train tiny.toml --name killed --set run.steps=200 >out 2>err &
 launcher=$!
 wait_for runs/killed/metrics.jsonl '"step": 23,'
 kill -KILL "$(rank_process $launcher 1)"
@@ -90,7 +101,7 @@ began=$SECONDS
 code=0
 wait $launcher || code=$?
 [ $code = 1 ] || fail "a killed rank: exit code $code: $(cat err)"
-[ $((SECONDS - began)) -le 15 ] || fail "a killed rank: $((SECONDS - began)) s"
+[ $((SECONDS - began)) -le 50 ] || fail "a killed rank: $((SECONDS - began)) s"
 grep -q "normball: \[ranks\] rank 1: was ended by signal 9" err || fail "a killed rank: $(cat err)"
 "$normball" launch -n 2 --restarts 2 train tiny.toml --name killed --set run.steps=200 --resume >out 2>err &
 launcher=$!
@@ -102,7 +113,7 @@ grep -q "finished after step 200" out || fail "--restarts: $(cat out)"
 same_runs long killed 200
 
 # One that hangs is given up.
-"$normball" launch -n 2 --timeout 2 train tiny.toml --name hangs --set run.steps=4000 >out 2>err &
+"$normball" launch -n 2 --timeout 10 train tiny.toml --name hangs --set run.steps=4000 >out 2>err &
 launcher=$!
 wait_for runs/hangs/metrics.jsonl '"step": 3,'
 kill -STOP "$(rank_process $launcher 1)"
@@ -129,7 +140,7 @@ differ() {
   for rank in 0 1; do
     local extra=()
     [ $rank = 0 ] || extra=(--set "$3")
-    RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 NORMBALL_STORE=$PWD/store-$1 NORMBALL_TIMEOUT=5 \
+    RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 NORMBALL_STORE=$PWD/store-$1 NORMBALL_TIMEOUT=60 \
       "$normball" train tiny.toml --name "$1" "${extra[@]}" >out$rank 2>err$rank &
     pids+=($!)
   done

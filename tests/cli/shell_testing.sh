@@ -35,6 +35,40 @@ same_runs() {
     fail "$1 and $2 differ in their metrics"
 }
 
+# same_metrics RUN RUN: the same but for the clock.
+same_metrics() {
+  cmp <(without_times "$1/metrics.jsonl") <(without_times "$2/metrics.jsonl") || fail "$1 and $2 differ"
+}
+# The results of a sweep, likewise.
+results() { sed -E 's/"seconds":[^,]*//' "$1/results.jsonl"; }
+
+contains() { # FILE TEXT
+  grep -qF -- "$2" "$1" || fail "$1 lacks '$2': $(cat "$1")"
+}
+
+# kill_at_random COMMAND...: started 20 times and killed within a second each; SEED=N repeats the moments.
+kill_at_random() {
+  local seed=${SEED:-$RANDOM} pause
+  echo "SEED=$seed"
+  RANDOM=$seed
+  for _ in $(seq 20); do
+    pause=$(printf '0.%03d' $((RANDOM % 1000)))
+    "$@" >/dev/null 2>&1 &
+    sleep "$pause"
+    kill -9 $! 2>/dev/null || true
+    wait $! 2>/dev/null || true
+  done
+}
+
+# ended_early CODE RUN: the exit code of what SIGTERM ended right after its start, with its output in the file out.
+ended_early() {
+  case $1 in
+    143) [ ! -e "runs/$2" ] || fail "a run that did not begin: $(find "runs/$2")" ;;
+    0) grep -q "stopped after step" out || fail "SIGTERM at the start: $(cat out)" ;;  # it was faster
+    *) fail "SIGTERM at the start: exit code $1" ;;
+  esac
+}
+
 # make_text LINES: text.txt here.
 make_text() {
   local i

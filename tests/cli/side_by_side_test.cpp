@@ -42,6 +42,16 @@ TEST_F(SideBySide, FailuresSayHowAJobEnded) {
   EXPECT_NE(failures.at(2).find("signal was ended by signal 15"), std::string::npos);
 }
 
+// The log of a run that goes on tells of all its starts; a failure only of the one that failed.
+TEST_F(SideBySide, LogsGoOnWhereTheyEnded) {
+  EXPECT_EQ(run({shell("job", "echo first")}).at(0), "");
+  EXPECT_EQ(run({shell("job", "echo second >&2")}).at(0), "");
+  const auto failures = run({shell("job", "echo third; exit 1")});
+  EXPECT_NE(failures.at(0).find("job:\n  third"), std::string::npos) << failures.at(0);
+  EXPECT_EQ(failures.at(0).find("second"), std::string::npos) << failures.at(0);
+  EXPECT_EQ(testing::read(directory_ / "job"), "first\nsecond\nthird\n");
+}
+
 // One that has finished already dies by the signal instead of stopping in good order.
 TEST_F(SideBySide, AHopelessJobHasEndedHoweverItTakesTheSignal) {
   const auto begin = std::chrono::steady_clock::now();

@@ -3,23 +3,11 @@
 set -euo pipefail
 normball=$(realpath "$1")
 scripts=$(realpath "$(dirname "$0")")
+. "$scripts/shell_testing.sh"
 rm -rf "$2"
 mkdir -p "$2"
 cd "$2"
 cp "$scripts/tiny_gpt.toml" .
-
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
-contains() { # FILE TEXT
-  grep -qF -- "$2" "$1" || fail "$1 lacks '$2': $(cat "$1")"
-}
-# What must be the same in every repetition: all but the times.
-same_metrics() {
-  cmp <(sed -E 's/"(seconds|[a-z]+_per_second)":[^,}]*//g' "$1/metrics.jsonl") \
-    <(sed -E 's/"(seconds|[a-z]+_per_second)":[^,}]*//g' "$2/metrics.jsonl") || fail "$1 and $2 differ"
-}
 
 yes 'The quick brown fox jumps over the lazy dog.' | head -c 20000 >text.txt || true
 cat >tiny.toml <<'T'
@@ -51,6 +39,18 @@ contains out.txt "8 runs into runs/lr/"
 "$normball" sweep --base tiny.toml --axis optimizer.lr=0.1 --dry-run >one.txt
 contains one.txt "1 run into runs/"
 [ ! -e runs ] || fail "a dry run wrote something"
+# It refuses what the sweep would refuse before the first run.
+mkdir taken damaged
+touch a_file
+printf 'no JSON\n\n{}\n' >damaged/results.jsonl
+expect_error '"$normball" sweep lr.toml --into /proc/x --dry-run' "creating the directory /proc/x"
+expect_error '"$normball" sweep lr.toml --into a_file/x --dry-run' "a_file"
+expect_error '"$normball" sweep lr.toml --into damaged --dry-run' "damaged/results.jsonl:1"
+touch taken/.sweep.lock
+flock taken/.sweep.lock "$normball" sweep lr.toml --into taken --dry-run >out.txt 2>err.txt && fail "another sweep is there"
+contains err.txt "taken is used by another sweep"
+"$normball" sweep lr.toml --into taken --dry-run >out.txt
+rm -r taken damaged a_file
 
 "$normball" sweep lr.toml >out.txt 2>err.txt
 contains out.txt "best"
@@ -82,19 +82,10 @@ contains err.txt "8 of 12 runs are there already"
 contains out.txt "budget: 12 runs"
 
 # Killed at 20 random moments and started again, it ends with the same results.
-seed=${SEED:-$RANDOM}
-echo "SEED=$seed"
-RANDOM=$seed
-for _ in $(seq 20); do
-  pause=$(printf '0.%03d' $((RANDOM % 1000)))
-  "$normball" sweep lr.toml --into killed >/dev/null 2>&1 &
-  sleep "$pause"
-  kill -9 $! 2>/dev/null || true
-  wait $! 2>/dev/null || true
-done
+kill_at_random "$normball" sweep lr.toml --into killed
 "$normball" sweep lr.toml --into killed >/dev/null 2>&1
 for cell in runs/lr/*/; do same_metrics "$cell" "killed/$(basename "$cell")"; done
-cmp <(sed -E 's/"seconds":[^,]*//' runs/lr/results.jsonl) <(sed -E 's/"seconds":[^,]*//' killed/results.jsonl) ||
+cmp <(results runs/lr) <(results killed) ||
   fail "the results of the killed sweep differ"
 
 # A cell that fails is recorded and stops nobody; the exit code says so.
@@ -109,7 +100,7 @@ contains err.txt "1 of 2 runs failed"
 # A stop signal: the runs save, nothing is recorded for them, and the same command continues.
 "$normball" sweep lr.toml --set run.steps=2000 --into stopped >out.txt 2>err.txt &
 sweep=$!
-for _ in $(seq 200); do
+for _ in $(seq 600); do
   if ls stopped/*/checkpoints/step-* >/dev/null 2>&1; then break; fi
   sleep 0.1
 done
@@ -142,6 +133,16 @@ code=0
 [ "$code" -ne 0 ] || fail "report on a sweep's directory"
 contains err.txt "is the directory of a sweep"
 
+# Methods over factors of their own lr: curves, of which a report of other axes leaves none.
+method="name = 'method', key = 'optimizer.method', values = [{ label = 'scion', set = ['optimizer.method=unconstrained_scion', 'optimizer.lr=0.02'] }, { label = 'adamw', set = ['optimizer.method=adamw', 'optimizer.lr=0.001'] }]"
+factors="factor_of = 'optimizer.lr', values = [0.3, 1, 3]"
+"$normball" sweep --base tiny.toml --name flat --axis "$method" --axis "$factors" >out.txt 2>err.txt
+contains runs/flat/method-adamw_lr-factor-3_seed-0/config.toml "lr = 0.003"
+for file in over-lr-factor.svg over-lr-factor-of-best.svg heat-map.svg; do [ -s "runs/flat/$file" ] || fail "no $file"; done
+contains runs/flat/sweep.html "lr factor / the best of each"
+"$normball" sweep --base tiny.toml --name flat --seeds 0 1 >out.txt 2>err.txt
+[ -z "$(find runs/flat -maxdepth 1 -name 'over-*')" ] || fail "pictures of other axes"
+
 # A run whose directory was deleted is run again.
 rm -r runs/lr/*_lr-0.05_seed-3
 "$normball" sweep lr.toml >out.txt 2>err.txt
@@ -149,7 +150,6 @@ contains err.txt "runs are there already"
 [ "$(find runs/lr -maxdepth 1 -name '*_lr-0.05_seed-3' | wc -l)" -eq 2 ] || fail "deleted runs were not run again"
 
 # Made longer, a sweep has the results of one of that length from the start; also where its base says so.
-results() { sed -E 's/"seconds":[^,]*//' "$1/results.jsonl"; }
 grown() { # STEPS ARGUMENTS...
   "$normball" sweep --base tiny.toml --name grown --axis optimizer.lr=0.02,0.1 --set run.eval_every=2 \
     --set run.log_every=2 --set "run.steps=$1" "${@:2}" >out.txt 2>err.txt
@@ -214,6 +214,8 @@ wrong 2 "is for images; model.kind gpt has" lr.toml --metric val_accuracy --dry-
 wrong 2 "or --seeds" lr.toml --set run.seed=4
 wrong 2 "run.name is set by the sweep" --base tiny.toml --axis run.name=a,b
 wrong 2 "run.resume is set by the sweep" --base tiny.toml --axis run.resume=a,b
+wrong 2 "run.seed is set by the sweep" --base tiny.toml --axis "factor_of = 'run.seed', values = [1, 2]"
+wrong 2 "neither set nor another axis gives" --base tiny.toml --axis "factor_of = 'optimizer.rho', values = [1, 2]"
 wrong 2 "give values a label" --base tiny.toml --axis "data.path=text.txt,$(printf 'x%.0s' $(seq 250))"
 wrong 1 "is the directory of a run" lr.toml --into runs/alone
 wrong 2 "excludes" lr.toml --dry-run --report

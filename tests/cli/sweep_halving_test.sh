@@ -10,14 +10,6 @@ cd "$2"
 cp "$scripts/tiny_gpt.toml" .
 . "$scripts/shell_testing.sh"
 
-contains() { # FILE TEXT
-  grep -qF -- "$2" "$1" || fail "$1 lacks '$2': $(cat "$1")"
-}
-same_metrics() {
-  cmp <(without_times "$1/metrics.jsonl") <(without_times "$2/metrics.jsonl") || fail "$1 and $2 differ"
-}
-results() { sed -E 's/"seconds":[^,]*//' "$1/results.jsonl"; }
-
 yes 'The quick brown fox jumps over the lazy dog.' | head -c 20000 >text.txt || true
 # Schedules that depend on the length of the run, so that a rung is no shorter run.
 cat >base.toml <<'T'
@@ -100,16 +92,7 @@ cmp before.txt <(results runs/halved) || fail "the same command has other result
 cmp <(tail -n +2 out.txt) again.txt || fail "the report says something else"
 
 # Killed at 20 random moments and started again, it ends with the same results.
-seed=${SEED:-$RANDOM}
-echo "SEED=$seed"
-RANDOM=$seed
-for _ in $(seq 20); do
-  pause=$(printf '0.%03d' $((RANDOM % 1000)))
-  "$normball" sweep halved.toml --into killed >/dev/null 2>&1 &
-  sleep "$pause"
-  kill -9 $! 2>/dev/null || true
-  wait $! 2>/dev/null || true
-done
+kill_at_random "$normball" sweep halved.toml --into killed
 "$normball" sweep halved.toml --into killed >/dev/null 2>&1
 cmp before.txt <(results killed) || fail "the results of the killed sweep differ"
 for cell in runs/halved/*/; do same_metrics "$cell" "killed/$(basename "$cell")"; done

@@ -298,6 +298,9 @@ TEST(Average, IsAValueWithAText) {
                           "schedule_free(1)", "soda(2)", "mean", "ema(half)", ""}) {
     EXPECT_THROW(parse_average(bad), std::invalid_argument) << bad;
   }
+  // Each kind once, spelled as to_string() does.
+  expect_error<std::invalid_argument>([] { parse_average("mean"); },
+                                      {"Allowed: none, ema, tail, schedule_free, soda or uniform"});
 }
 
 }  // namespace

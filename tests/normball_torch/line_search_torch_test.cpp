@@ -5,7 +5,7 @@
 
 #include "normball/base/error.h"
 #include "normball_torch/clipped_scion.h"
-#include "support.h"
+#include "ways.h"
 
 namespace {
 
@@ -15,6 +15,9 @@ using normball::optim::NormBall;
 using normball::optim::NormBallOptions;
 using normball::optim::Scion;
 using support::equal;
+using support::Way;
+using support::ways;
+using support::weights;
 using torch::Tensor;
 
 template <class Error, class Body>
@@ -30,22 +33,7 @@ void expect_error(const Body& body, const std::vector<std::string>& words) {
   }
 }
 
-// Who steps the tensors: the core, tensor operations, or the core in two parts.
-enum class Way { Core, Aten, Parts };
-const std::vector<Way> ways = {Way::Core, Way::Aten, Way::Parts};
 constexpr double lr = 30;
-
-std::vector<Tensor> weights(Way way, torch::ScalarType type = torch::kFloat64) {
-  torch::manual_seed(3);
-  std::vector<Tensor> result;
-  for (const auto& sizes : std::vector<std::vector<int64_t>>{{7, 5}, {12, 4}, {5}, {3, 9}}) {
-    const bool other = way == Way::Parts && result.size() % 2 == 1;
-    result.push_back((torch::randn(sizes, torch::kFloat64) * 0.3)
-                         .to(other ? torch::kFloat32 : type)
-                         .set_requires_grad(true));
-  }
-  return result;
-}
 
 // Σ cosh(w − noise of the step)
 Tensor loss_of(const std::vector<Tensor>& parameters, int step) {

@@ -5,7 +5,7 @@
 
 #include "normball/base/error.h"
 #include "normball_torch/clipped_scion.h"
-#include "support.h"
+#include "ways.h"
 
 namespace {
 
@@ -16,28 +16,15 @@ using normball::optim::NormBallOptions;
 using normball::optim::Scion;
 using support::equal;
 using support::expect_error;
+using support::Way;
+using support::ways;
+using support::weights;
 using torch::Tensor;
 
 const std::vector<std::string> stepsizes = {"adagrad", "adagrad(b0=2)",
                                             "distance_aware(first=0.001)", "momo(f_star=0.5)",
                                             "auto_clipped(quantile=0.8)"};
 constexpr double lr = 0.05;
-
-// Who steps the tensors: the core, tensor operations, or the core in two parts.
-enum class Way { Core, Aten, Parts };
-const std::vector<Way> ways = {Way::Core, Way::Aten, Way::Parts};
-
-std::vector<Tensor> weights(Way way, torch::ScalarType type = torch::kFloat64) {
-  torch::manual_seed(3);
-  std::vector<Tensor> result;
-  for (const auto& sizes : std::vector<std::vector<int64_t>>{{7, 5}, {12, 4}, {5}, {3, 9}}) {
-    const bool other = way == Way::Parts && result.size() % 2 == 1;
-    result.push_back((torch::randn(sizes, torch::kFloat64) * 0.3)
-                         .to(other ? torch::kFloat32 : type)
-                         .set_requires_grad(true));
-  }
-  return result;
-}
 
 // A smooth loss of all weights together, above 1, and its gradients.
 double evaluate(std::vector<Tensor>& parameters, int step) {

@@ -79,6 +79,59 @@ std::vector<std::pair<double, double>> circles(const std::string& svg) {
   return found;
 }
 
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// Where the paths of this kind begin.
+std::vector<std::pair<double, double>> beginnings(const std::string& svg, const std::string& kind) {
+  std::vector<std::pair<double, double>> found;
+  for (size_t at = svg.find(kind); at != std::string::npos; at = svg.find(kind, at + 1)) {
+    const char* numbers = svg.c_str() + svg.find(" d=\"M", at) + 5;
+    char* rest = nullptr;
+    const double x = std::strtod(numbers, &rest);
+    found.emplace_back(x, std::strtod(rest, nullptr));
+  }
+  return found;
+}
+
+TEST(Plot, BandsHaveGapsAndCrossesForWhatIsMissing) {
+  const double none = std::nan(""), beyond = INFINITY;
+  const auto at = [](double x, double y) { return BandChart::Point{x, y, y, y}; };
+  BandChart chart{.title = "", .subtitle = "", .x_label = "", .y_label = "", .series = {}};
+  chart.dots = chart.x_logarithmic = true;
+  chart.series.push_back({"a", {at(0.1, 2), at(1, 1), at(10, none), at(100, 3), at(1000, 4)}});
+  chart.series.push_back({"b", {at(0.1, 3), at(1, 2), at(10, beyond), at(100, -beyond)}});
+  chart.series.push_back({"none is left", {at(10, beyond)}});
+  const std::string svg = to_svg(chart);
+  EXPECT_EQ(circles(svg).size(), 6u);
+  EXPECT_EQ(count_of(svg, "stroke-linejoin"), 3u);  // the pieces
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_EQ(svg.find("inf"), std::string::npos);
+  EXPECT_NE(svg.find("none is left"), std::string::npos);
+  const auto crosses = beginnings(svg, "class=\"beyond\"");
+  ASSERT_EQ(crosses.size(), 3u);
+  EXPECT_LT(crosses[0].second, crosses[2].second);  // at one x, below each other
+  EXPECT_EQ(crosses[0].first, crosses[2].first);
+  EXPECT_LT(crosses[2].second, circles(svg)[3].second);  // and above all numbers
+  EXPECT_GT(crosses[1].second, circles(svg)[1].second + 5);
+}
+
+// A logarithmic axis of few decades has numbers between them.
+TEST(Plot, LogarithmicAxesHaveSeveralNumbers) {
+  BandChart chart{.title = "", .subtitle = "", .x_label = "", .y_label = "", .series = {}};
+  chart.x_logarithmic = true;
+  for (const auto& [low, high, least] :
+       {std::tuple{0.03, 30.0, 6u}, {2.0, 60.0, 4u}, {1e-8, 1e8, 4u}}) {
+    chart.series = {{"a", {{low, 1, 1, 1}, {high, 2, 2, 2}}}};
+    const size_t ticks = count_of(to_svg(chart), "v5\"");
+    EXPECT_GE(ticks, least) << low;
+    EXPECT_LE(ticks, 12u) << low;
+  }
+}
+
 TEST(Plot, APowerLawIsStraightWhereBothAxesAreLogarithmic) {
   Curve curve{.name = "a", .values = {}, .points = true};
   for (const double x : {10.0, 30.0, 100.0, 1000.0}) {

@@ -31,6 +31,8 @@ std::string answer_of(Answer answer) {
          std::string(to_text(answer)) + "</span>";
 }
 
+std::string runs_text(size_t runs) { return std::to_string(runs) + (runs == 1 ? " run" : " runs"); }
+
 std::string row(std::initializer_list<std::string> cells) {
   std::string text = "<tr>";
   for (const auto& cell : cells) text += "<td>" + cell + "</td>";
@@ -105,7 +107,7 @@ std::string page_of(const Experiment& experiment, const Decision& decision,
           "</p><p>The statement: " + escape(experiment.statement) + "</p>" +
           measured_text(experiment) + "<p>Judged by " + escape(decision.metric.text()) +
           "; deciding seeds " + seeds_text(experiment.deciding_seeds) + ", tuning seeds " +
-          seeds_text(experiment.tuning_seeds) + "; " + std::to_string(decision.runs) + " runs, " +
+          seeds_text(experiment.tuning_seeds) + "; " + runs_text(decision.runs) + ", " +
           hours_text(decision.hours) + " hours of training in all.</p></section>\n";
   text +=
       "<section class=\"card scroll\"><table><thead><tr><th>claim</th><th>margin</th>"
@@ -158,7 +160,7 @@ std::string markdown_row(const Experiment& experiment, const Decision& decision)
   for (const auto& text : said) details += (details.empty() ? "" : "; ") + text;
   return "| `" + experiment.name + "` | " + in_table(experiment.title) + " | **" +
          std::string(to_text(decision.answer)) + "** | " + in_table(details) + " | " +
-         std::to_string(decision.runs) + " runs, " + hours_text(decision.hours) + " h |";
+         runs_text(decision.runs) + ", " + hours_text(decision.hours) + " h |";
 }
 
 }  // namespace normball::trainer::experiment

@@ -48,6 +48,21 @@ std::string describe(std::string_view where, std::string_view doing, const fs::p
                                  remedy(error_number));
 }
 
+// The directory that holds an entry; "" for the current one.
+fs::path above(const fs::path& path) {
+  return path.has_filename() ? path.parent_path() : path.parent_path().parent_path();
+}
+
+// Removed at the end, the last one first.
+struct Made {
+  FileSystem& files;
+  std::vector<fs::path> paths = {};
+
+  ~Made() {
+    for (; !paths.empty(); paths.pop_back()) files.remove(paths.back().c_str());
+  }
+};
+
 }  // namespace
 
 int FileSystem::open(const char* path, int flags, mode_t mode) {
@@ -143,14 +158,34 @@ void sync_directory(FileSystem& files, const fs::path& path) {
 
 void make_directories(FileSystem& files, const fs::path& path) {
   if (path.empty() || fs::is_directory(path)) return;
-  const fs::path parent =
-      path.has_filename() ? path.parent_path() : path.parent_path().parent_path();
+  const fs::path parent = above(path);
   make_directories(files, parent);
   if (files.make_directory(path.c_str()) < 0 && errno != EEXIST) {
     throw FileError("make_directories", "creating the directory", path, errno);
   }
   if (!fs::is_directory(path)) throw FileError("make_directories", "creating", path, ENOTDIR);
   sync_directory(files, parent.empty() ? fs::path(".") : parent);
+}
+
+void check_directory(FileSystem& files, const fs::path& path) {
+  std::vector<fs::path> missing;  // the innermost first
+  for (fs::path at = path; !at.empty() && !fs::is_directory(at); at = above(at)) {
+    missing.push_back(at);
+  }
+  Made made{files};
+  for (; !missing.empty(); missing.pop_back()) {
+    const fs::path& next = missing.back();
+    if (files.make_directory(next.c_str()) < 0) {
+      throw FileError("check_directory", "creating the directory", next,
+                      errno == EEXIST ? ENOTDIR : errno);
+    }
+    made.paths.push_back(next);
+  }
+  const fs::path file = path / (".check-" + std::to_string(::getpid()));
+  const int opened = files.open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0644);
+  if (opened < 0) throw FileError("check_directory", "creating a file in", path, errno);
+  files.close(opened);
+  made.paths.push_back(file);
 }
 
 void remove_all(FileSystem& files, const fs::path& path) {

@@ -71,6 +71,9 @@ void sync_directory(FileSystem& files, const std::filesystem::path& path);
 // Creates the directory and those above it, each entry synced.
 void make_directories(FileSystem& files, const std::filesystem::path& path);
 
+// Throws where make_directories() would, or where the directory takes no files. Leaves nothing.
+void check_directory(FileSystem& files, const std::filesystem::path& path);
+
 // Removes a file or a directory with all inside; what does not exist is fine.
 void remove_all(FileSystem& files, const std::filesystem::path& path);
 

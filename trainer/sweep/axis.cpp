@@ -145,21 +145,36 @@ bool is_logarithmic(const std::vector<AxisValue>& values) {
   return low > 0 && high > 4 * low;
 }
 
+// What was read as values of the key are factors of it.
+void make_factors(Axis& axis, const std::string& key, const std::string& where) {
+  axis.factor_of = key;
+  for (auto& value : axis.values) {
+    if (!value.number || !(*value.number > 0)) {
+      wrong(where, "factors of ", key, " must be positive numbers, got ", value.label);
+    }
+    value.settings.clear();
+  }
+}
+
 }  // namespace
 
 Axis read_axis(TableReader& reader) {
   const std::string& where = reader.where();
   const auto key = reader.text("key");
   const auto keys = reader.texts("keys");
-  if (key.has_value() == !keys.empty()) {
-    wrong(where,
-          "an axis needs key = \"section.key\", or keys = [\"...\", \"...\"] to change together");
+  const auto factor_of = reader.text("factor_of");
+  if (key.has_value() + !keys.empty() + factor_of.has_value() != 1) {
+    wrong(
+        where,
+        "an axis needs key = \"section.key\", or keys = [\"...\", \"...\"] to change together, or "
+        "factor_of = \"section.key\" to multiply it");
   }
   Axis axis;
-  std::string names = key ? short_name(*key) : "";
+  std::string names = key ? short_name(*key) : factor_of ? short_name(*factor_of) + " factor" : "";
   for (const auto& zipped : keys) names.append(names.empty() ? "" : ",").append(short_name(zipped));
   axis.name = reader.text("name").value_or(names);
-  if (key) axis.values = numbers_of(reader, *key);
+  const std::string one = key ? *key : factor_of.value_or("");
+  if (keys.empty()) axis.values = numbers_of(reader, one);
   if (const auto* node = reader.take("values")) {
     const auto* array = node->as_array();
     if (array == nullptr) wrong(reader.place(*node), "values must be a list");
@@ -169,7 +184,8 @@ Axis read_axis(TableReader& reader) {
       if (const auto* inner = element.as_table()) {
         values.push_back(labelled_value(reader.inner(*inner)));
       } else {
-        values.push_back(key ? single_value(*key, element) : zipped_value(keys, element, place));
+        values.push_back(keys.empty() ? single_value(one, element)
+                                      : zipped_value(keys, element, place));
       }
     }
     axis.values.insert(axis.values.begin(), values.begin(), values.end());
@@ -178,6 +194,7 @@ Axis read_axis(TableReader& reader) {
   if (axis.values.empty()) {
     wrong(where, "an axis needs values = [...], or log or linear with points or draws");
   }
+  if (factor_of) make_factors(axis, *factor_of, where);
   axis.logarithmic = is_logarithmic(axis.values);
   return axis;
 }

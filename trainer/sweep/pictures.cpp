@@ -10,6 +10,7 @@
 #include "plot/heat_map.h"
 #include "plot/parallel_axes.h"
 #include "trainer/report/report.h"
+#include "trainer/sweep/over_axis.h"
 
 namespace normball::trainer::sweep {
 namespace fs = std::filesystem;
@@ -18,21 +19,10 @@ namespace {
 constexpr size_t most_maps = 12;
 constexpr size_t most_curves = 8;
 
-std::string seeds_text(const Plan& plan) {
-  const size_t count = plan.seeds.size();
-  return count == 1 ? "one seed" : "mean of " + std::to_string(count) + " seeds";
-}
-
-std::string state_text(const Point& point) {
-  if (point.failed > 0) return "failed";
-  if (point.diverged > 0) return "diverged";
-  return point.stopped > 0 ? "stopped" : "not run";
-}
-
 plot::HeatMap::Square square_of(const Plan& plan, const Summary& summary, size_t index) {
   const auto& point = summary.points[index];
   const auto estimate = point.estimate();
-  plot::HeatMap::Square square{.text = state_text(point), .hint = label_of(plan, point)};
+  plot::HeatMap::Square square{.text = point.state(), .hint = label_of(plan, point)};
   if (!point.stop.empty()) square.hint += ": " + point.stop;
   if (!estimate || !point.whole()) return square;
   square.value = estimate->value;
@@ -99,47 +89,6 @@ std::vector<size_t> ranking(const Summary& summary) {
   std::ranges::stable_sort(order, {},
                            [&](size_t i) { return sign * summary.points[i].estimate()->value; });
   return order;
-}
-
-plot::BandChart::Point over(double x, const Estimate& estimate) {
-  if (estimate.count < 2) return {x, estimate.value, estimate.value, estimate.value};
-  return {x, estimate.value, estimate.low, estimate.high};
-}
-
-// One axis of numbers: the metric over it. A value that is no number ("no clip") is a level line,
-// and what has no metric is named.
-std::vector<Picture> over_axis(const Plan& plan, const Summary& summary) {
-  const Axis& axis = plan.axes[0];
-  plot::BandChart::Series series{.name = "", .points = {}};
-  std::vector<std::pair<std::string, Estimate>> levels;
-  std::string missing;
-  for (const auto& point : summary.points) {
-    const auto& value = axis.values[point.at[0]];
-    const auto estimate = point.estimate();
-    if (!estimate || !point.whole()) {
-      missing +=
-          (missing.empty() ? "; not drawn: " : ", ") + value.label + " (" + state_text(point) + ")";
-    } else if (value.number) {
-      series.points.push_back(over(*value.number, *estimate));
-    } else {
-      levels.emplace_back(value.label, *estimate);
-    }
-  }
-  if (series.points.size() < 2) return {};
-  std::ranges::sort(series.points, {}, &plot::BandChart::Point::x);
-  const double left = series.points.front().x, right = series.points.back().x;
-  plot::BandChart chart{
-      .title = summary.metric.text() + " over " + axis.name,
-      .subtitle = seeds_text(plan) +
-                  (plan.seeds.size() > 1 ? ", band: 95 % interval of the mean" : "") + missing,
-      .x_label = axis.name,
-      .y_label = summary.metric.text(),
-      .series = {series},
-      .x_logarithmic = axis.logarithmic};
-  for (const auto& [label, estimate] : levels) {
-    chart.series.push_back({label, {over(left, estimate), over(right, estimate)}});
-  }
-  return {{"over-" + axis.name + ".svg", plot::to_svg(chart)}};
 }
 
 // The curve of a point: mean, least and largest over its seeds at each step that all of them have.
@@ -229,7 +178,7 @@ std::vector<Picture> pictures_of(const Plan& plan, const Summary& summary, const
   const auto add = [&](std::vector<Picture> more) {
     for (auto& picture : more) pictures.push_back(std::move(picture));
   };
-  if (plan.axes.size() == 1) add(over_axis(plan, summary));
+  add(over_axis(plan, summary));
   if (plan.axes.size() >= 2) add(heat_maps(plan, summary));
   if (plan.axes.size() > 2) add(side_by_side(plan, summary));
   add(over_steps(plan, summary, cells));

@@ -15,9 +15,10 @@ struct Picture {
   std::string svg;
 };
 
-// What the axes allow: a heat map of the first two (one for each place on the others), or a curve
-// over one axis of numbers; the axes side by side where there are more than two; and the metric
-// over the steps of the best points, read from the run directories in `cells`.
+// What the axes allow: a curve over an axis of numbers, or several where a second axis has names
+// (over_axis.h); a heat map of the first two (one for each place on the others); the axes side by
+// side where there are more than two; and the metric over the steps of the best points, read from
+// the run directories in `cells`.
 std::vector<Picture> pictures_of(const Plan& plan, const Summary& summary,
                                  const std::filesystem::path& cells);
 

@@ -1,8 +1,10 @@
 #include "trainer/sweep/plan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "normball/base/text.h"
 #include "trainer/config/config_error.h"
 #include "trainer/config/config_layers.h"
 #include "trainer/config/table_reader.h"
@@ -17,20 +19,6 @@ using config::wrong;
 
 constexpr std::uintmax_t max_file = 1 << 20;
 constexpr double max_first = 1e12, max_factor = 1e4;  // their product is far from an overflow
-
-// What a directory may be called without trouble in a shell. All between two values of a list
-// becomes one '-'.
-std::string file_name(std::string_view label) {
-  std::string name;
-  bool gap = false;
-  for (const char c : label) {
-    const bool plain =
-        std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '+';
-    if (plain || !gap) name += plain ? c : '-';
-    gap = !plain;
-  }
-  return name;
-}
 
 std::optional<Halving> read_halving(config::TableReader& reader) {
   const auto* node = reader.take("halving");
@@ -55,7 +43,34 @@ std::optional<Halving> read_halving(config::TableReader& reader) {
   return halving;
 }
 
+// The last setting of the key, which the factor then multiplies; six digits are kept.
+void multiply(std::vector<std::string>& settings, const Axis& axis, const AxisValue& value) {
+  const std::string start = axis.factor_of + "=";
+  const auto found = std::find_if(settings.rbegin(), settings.rend(),
+                                  [&](const auto& setting) { return setting.starts_with(start); });
+  if (found == settings.rend()) {
+    wrong(
+        "sweep", "the axis ", axis.name, " multiplies ", axis.factor_of,
+        ", which neither set nor another axis gives; add it to set, or to each value of that axis");
+  }
+  const double number = parse_number("sweep", axis.factor_of, found->substr(start.size()));
+  const std::string product = printed("%.6g", *value.number * number);
+  *found = start + number_text(parse_number("sweep", axis.factor_of, product));
+}
+
 }  // namespace
+
+std::string file_name(std::string_view label) {
+  std::string name;
+  bool gap = false;
+  for (const char c : label) {
+    const bool plain =
+        std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '+';
+    if (plain || !gap) name += plain ? c : '-';
+    gap = !plain;
+  }
+  return name;
+}
 
 std::string base_beside(const fs::path& file, const std::string& base) {
   for (const fs::path& beside :
@@ -110,6 +125,12 @@ std::vector<Cell> cells_of(const Plan& plan) {
       }
     }
     cells = std::move(longer);
+  }
+  for (auto& cell : cells) {
+    for (size_t i = 0; i < plan.axes.size(); ++i) {
+      const Axis& axis = plan.axes[i];
+      if (!axis.factor_of.empty()) multiply(cell.settings, axis, axis.values[cell.at[i]]);
+    }
   }
   std::vector<Cell> result;
   std::set<std::string> names;

@@ -21,7 +21,8 @@ struct AxisValue {
 struct Axis {
   std::string name;  // "lr" for optimizer.lr
   std::vector<AxisValue> values;
-  bool logarithmic = false;  // the numbers are positive and spread over more than a factor of 4
+  bool logarithmic = false;    // the numbers are positive and spread over more than a factor of 4
+  std::string factor_of = {};  // the key that the numbers multiply, instead of being its values
 };
 
 // Early stopping, which decides nothing: it only spends less on what is behind (halving.h).
@@ -53,6 +54,10 @@ struct Plan {
 //   [[axis]]
 //   keys = ["optimizer.lr", "optimizer.rho"]   # zipped
 //   values = [[0.1, 3], [0.2, 6], { label = "no clip", set = ["optimizer.method=scion"] }]
+//   [[axis]]
+//   factor_of = "optimizer.lr"                 # multiplies what set or another axis gives
+//   log = [0.1, 10]
+//   points = 5
 // An error names the file and line. A base that is a path is looked up beside the file.
 Plan read_plan(const std::filesystem::path& file);
 
@@ -61,6 +66,11 @@ std::string base_beside(const std::filesystem::path& file, const std::string& ba
 
 // "100" or "100,3": halving of the command line.
 Halving parse_halving(std::string_view text);
+
+// What a label becomes in the name of a directory or file: all that is no letter, digit, '.', '+'
+// or
+// '-' is a '-', one for several in a row.
+std::string file_name(std::string_view label);
 
 // An axis of the command line: "optimizer.lr=0.1,0.2", or the text of an [[axis]] on one line,
 // "key = 'optimizer.lr', log = [0.001, 1], points = 4".
@@ -74,7 +84,8 @@ struct Cell {
   std::vector<std::string> settings;
 };
 
-// Every combination, the seeds innermost. Throws where two would have the same name.
+// Every combination, the seeds innermost. Throws where two would have the same name, or where what
+// a factor multiplies is not given.
 std::vector<Cell> cells_of(const Plan& plan);
 
 }  // namespace normball::trainer::sweep

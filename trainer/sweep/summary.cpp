@@ -63,12 +63,13 @@ std::string budget(std::span<const Result> results) {
   }
   std::string text = "budget: " + count_of(results.size(), "run");
   if (most > 0) {
-    text += " of " + (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) +
-            " steps";
+    text += " of " + (least == most ? "" : std::to_string(least) + " to ") +
+            count_of(static_cast<size_t>(most), "step");
   }
   if (stopped > 0) {
-    text += ", " + std::to_string(stopped) + " of them stopped early: " + std::to_string(taken) +
-            " steps instead of " + std::to_string(most * std::ssize(results));
+    text += ", " + std::to_string(stopped) +
+            " of them stopped early: " + count_of(static_cast<size_t>(taken), "step") +
+            " instead of " + std::to_string(most * std::ssize(results));
   }
   const bool long_ones = seconds >= 3600;
   return text + printed(long_ones ? ", %.1f hours of training in all"
@@ -169,6 +170,12 @@ std::string border_remark(const Axis& axis, size_t at) {
          (above == 0 ? "largest" : "smallest") + " tried: the true best may lie beyond";
 }
 
+std::string Point::state() const {
+  if (failed > 0) return "failed";
+  if (diverged > 0) return "diverged";
+  return stopped > 0 ? "stopped" : "not run";
+}
+
 bool Point::whole() const {
   return std::ranges::all_of(values, [](const auto& value) { return value.has_value(); });
 }
@@ -177,6 +184,11 @@ std::optional<Estimate> Point::estimate(double level) const {
   const auto known = finished(*this);
   if (known.empty()) return std::nullopt;
   return mean_of(known, level);
+}
+
+std::string seeds_text(const Plan& plan) {
+  const size_t count = plan.seeds.size();
+  return count == 1 ? "one seed" : "mean of " + std::to_string(count) + " seeds";
 }
 
 std::string label_of(const Plan& plan, const Point& point) {

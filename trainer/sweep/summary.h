@@ -35,6 +35,8 @@ struct Point {
 
   bool whole() const;                                           // every seed finished
   std::optional<Estimate> estimate(double level = 0.95) const;  // over the seeds that finished
+  std::string state()
+      const;  // of one that is not whole: "failed", "diverged", "stopped", "not run"
 };
 
 struct Summary {
@@ -54,5 +56,6 @@ double value_of(const CurveSummary& curve, const Metric& metric);
 std::string border_remark(const Axis& axis, size_t at);
 
 std::string label_of(const Plan& plan, const Point& point);  // "lr 0.1, rho 3"
+std::string seeds_text(const Plan& plan);                    // "one seed", "mean of 3 seeds"
 
 }  // namespace normball::trainer::sweep

@@ -18,7 +18,8 @@ std::string Trainer::explain() const {
        << " parameters, " << runtime::short_count(units * model_->training_flops())
        << " floating-point operations a step\n"
        << "steps      " << steps_ << " of " << config_.train.batch
-       << (facts.item_units > 1 ? " sequences" : " images") << " (" << config_.train.accumulation()
+       << (facts.item_units > 1 ? " sequence" : " image")
+       << (config_.train.batch == 1 ? " (" : "s (") << config_.train.accumulation()
        << (config_.train.accumulation() == 1 ? " micro-batch)\n" : " micro-batches)\n")
        << "optimizer  " << config::optimizer_text(config_) << '\n';
   if (!team_->alone()) text << "ranks      " << team_->size() << ", which divide every batch\n";

@@ -319,7 +319,8 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   if (const auto ranks = ranks_note(checkpoint, team_->size())) notes_.push_back(*ranks);
   if (state.step > steps_) {
     normball::throw_invalid("train", checkpoint.path.string(), " has taken ", state.step,
-                            " steps already, more than the ", steps_,
+                            state.step == 1 ? " step" : " steps", " already, more than the ",
+                            steps_,
                             " requested; request more (run.steps, run.epochs), or name an "
                             "earlier checkpoint with --resume");
   }

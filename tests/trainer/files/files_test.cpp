@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <csignal>
 
 #include "temporary_directory.h"
@@ -104,6 +105,37 @@ TEST(AtomicFileTest, ADirectoryThatCannotBeWrittenIsNamed) {
   expect_error<FileError>(
       [&] { write_file_atomically(FileSystem::real(), directory / "file/a", ""); },
       {"file/a", "Not a directory"});
+}
+
+TEST(CheckDirectoryTest, RefusesWhatCannotBeMadeAndLeavesNothing) {
+  const TemporaryDirectory directory;
+  auto& files = FileSystem::real();
+  check_directory(files, directory / "");
+  check_directory(files, directory / "a/b/c/");
+  EXPECT_EQ(directory.entries(), 0u);
+  write(directory / "file", "");
+  expect_error<FileError>([&] { check_directory(files, directory / "file"); },
+                          {"file", "Not a directory", "choose another one"});
+  expect_error<FileError>([&] { check_directory(files, directory / "file/a"); }, {"file"});
+  expect_error<FileError>([&] { check_directory(files, "/proc/normball/a"); },
+                          {"creating the directory /proc/normball", "No such file"});
+  expect_error<FileError>(  // the directories that could be made are removed again
+      [&] { check_directory(files, directory / ("new/" + std::string(300, 'n'))); }, {"too long"});
+  EXPECT_EQ(directory.entries(), 1u);
+}
+
+// Making directories may be allowed where making files is not: each operation is tried.
+TEST(CheckDirectoryTest, TriesAFile) {
+  struct NoFiles : FileSystem {
+    int open(const char*, int, mode_t) override {
+      errno = EROFS;
+      return -1;
+    }
+  } files;
+  const TemporaryDirectory directory;
+  expect_error<FileError>([&] { check_directory(files, directory / "new"); },
+                          {"creating a file in", "new", "Read-only"});
+  EXPECT_EQ(directory.entries(), 0u);
 }
 
 TEST(AtomicFileTest, TwoWritersOfOneFileDoNotMeet) {

@@ -18,7 +18,7 @@ namespace {
 using std::chrono::microseconds;
 
 bool soon(const auto& condition) {
-  for (int i = 0; i < 5000 && !condition(); ++i) ::usleep(1000);
+  for (int i = 0; i < 60000 && !condition(); ++i) ::usleep(1000);
   return condition();
 }
 
@@ -88,7 +88,7 @@ TEST_F(StopSignalDeathTest, WithoutAWishASignalEndsTheProcess) {
         {
           const StopSignals signals;
           send(signal);
-          ::sleep(5);
+          ::sleep(60);  // it ends before
         },
         ::testing::KilledBySignal(signal), "");
   }
@@ -102,7 +102,7 @@ TEST_F(StopSignalDeathTest, TheSecondSignalEndsTheProcess) {
         send(SIGHUP);
         if (!soon([] { return StopWish::requested(); })) ::_exit(1);
         send(SIGTERM);
-        ::sleep(5);
+        ::sleep(60);  // it ends before
       },
       ::testing::KilledBySignal(SIGTERM), "");
 }

@@ -86,6 +86,49 @@ TEST_F(PlanFile, ZippedKeysNameTheirAxis) {
   EXPECT_EQ(plan.axes[0].name, "lr,rho");
 }
 
+TEST_F(PlanFile, FactorsMultiplyWhatSetOrAnotherAxisGives) {
+  const std::string base = "base = \"b\"\n";
+  const std::string factors =
+      "[[axis]]\nfactor_of = \"optimizer.lr\"\nlog = [0.1, 10]\npoints = 3\n";
+  const std::string methods =
+      "[[axis]]\nname = \"method\"\nkey = \"optimizer.method\"\nvalues = ["
+      "{ label = \"a\", set = [\"optimizer.method=sgd\", \"optimizer.lr=0.003\"] },"
+      "{ label = \"b\", set = [\"optimizer.lr=6e-4\", \"optimizer.method=adamw\"] }]\n";
+  for (const auto& text : {base + methods + factors, base + factors + methods}) {
+    const auto plan = read(text);
+    const Axis& axis = plan.axes[plan.axes[0].name == "method" ? 1 : 0];
+    EXPECT_EQ(axis.name, "lr factor");
+    EXPECT_TRUE(axis.logarithmic);
+    EXPECT_EQ(labels(axis), (Texts{"0.1", "1", "10"}));
+    std::set<Texts> settings;
+    for (const auto& cell : cells_of(plan)) settings.insert(cell.settings);
+    const std::string a = "optimizer.method=sgd", b = "optimizer.method=adamw", seed = "run.seed=0";
+    EXPECT_EQ(settings, (std::set<Texts>{{a, "optimizer.lr=3e-04", seed},
+                                         {a, "optimizer.lr=0.003", seed},
+                                         {a, "optimizer.lr=0.03", seed},
+                                         {"optimizer.lr=6e-05", b, seed},
+                                         {"optimizer.lr=6e-04", b, seed},
+                                         {"optimizer.lr=0.006", b, seed}}));
+  }
+  EXPECT_EQ(cells_of(read(base + "set = [\"optimizer.lr=0.3\"]\n" + factors))[2].settings[0],
+            "optimizer.lr=3");
+  try {
+    cells_of(read(base + factors));
+    ADD_FAILURE();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("neither set nor another axis gives"),
+              std::string::npos)
+        << error.what();
+  }
+  const std::string wrong = base + "[[axis]]\nfactor_of = \"optimizer.lr\"\n";
+  EXPECT_NE(error_of(wrong + "values = [0, 1]\n").find("positive numbers, got 0"),
+            std::string::npos);
+  EXPECT_NE(error_of(wrong + "values = [\"x\"]\n").find("positive numbers, got x"),
+            std::string::npos);
+  EXPECT_NE(error_of(wrong + "key = \"optimizer.lr\"\nvalues = [1]\n").find("factor_of"),
+            std::string::npos);
+}
+
 TEST_F(PlanFile, DrawsAreInTheRangeAndRepeatable) {
   const std::string text =
       "base = \"demo-unconstrained-scion\"\n[[axis]]\nkey = \"optimizer.lr\"\nlog = [0.01, "

@@ -4,6 +4,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <cmath>
 #include <map>
 #include <sstream>
 
@@ -129,19 +130,24 @@ TEST_F(MeasurementsTest, LayersAreThePartsOfSAndTheirNorms) {
     train(asked, run);
     size_t seen = 0;
     for (const auto& line : lines(run)) {
-      double sum = 0;
+      double sum = 0, duals = 0;
       size_t layers = 0;
       for (const auto& [name, value] : line.values) {
         if (!name.starts_with("pairing/")) continue;
         sum += std::get<double>(value);
         ++layers;
-        EXPECT_EQ(line.number("dual_norm/" + name.substr(8)).has_value(), run == "scion");
+        const auto dual = line.number("dual_norm/" + name.substr(8));
+        EXPECT_EQ(dual.has_value(), run == "scion");
+        duals += dual.value_or(0);
       }
       if (layers == 0) continue;
       ++seen;
       EXPECT_EQ(layers, 6u);
       const double s = curve(run, "dual_norm").at(line.step);
       EXPECT_NEAR(sum, s, 1e-12 * s);
+      if (run != "scion") continue;  // docs/runs.md: s is the Wolfe gap there, and no sum of them
+      EXPECT_EQ(curve(run, "gap").at(line.step), s);
+      EXPECT_GT(std::abs(duals - s), 1e-3 * s);
     }
     EXPECT_EQ(seen, 2u);
 

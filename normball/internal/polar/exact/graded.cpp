@@ -204,15 +204,22 @@ void find_function(const Tridiagonal<double>& t, const Ends& ends, const EndPair
   }
 }
 
+// u x (x uᵀ) as a product in float.
+MatrixView<float> product_in_float(const ShortSide<float>& side, ConstMatrixView<double> u,
+                                   ConstMatrixView<float> x, Workspace& workspace) {
+  const auto narrow = workspace.matrix<float>(u.rows, u.cols);
+  const auto result = side.matrix(u.rows, x, workspace);
+  convert(u, narrow);
+  side.transform(1, narrow, Op::None, x, 0, result);
+  return result;
+}
+
 // out <- x - uᵀ diag(shares) u x  (x - x uᵀ diag(shares) u)
 void take_out_in_float(const ShortSide<float>& side, ConstMatrixView<double> u,
                        std::span<const double> shares, ConstMatrixView<float> x,
                        MatrixView<float> out, Workspace& workspace) {
   const Workspace::Frame frame(workspace);
-  const auto narrow = workspace.matrix<float>(u.rows, u.cols);
-  const auto part = side.matrix(u.rows, x, workspace);
-  convert(u, narrow);
-  side.transform(1, narrow, Op::None, x, 0, part);
+  const auto part = product_in_float(side, u, x, workspace);
   copy<float>(x, out);
   side.transform(-1, scaled_rows<float>(u, shares, workspace), Op::Transpose, part, 1, out);
 }
@@ -223,10 +230,7 @@ void multiply_roughly(const ShortSide<float>& side, ConstMatrixView<double> u,
                       std::span<const double> eigenvalues, ConstMatrixView<float> x,
                       MatrixView<double> part, Workspace& workspace) {
   const Workspace::Frame frame(workspace);
-  const auto narrow = workspace.matrix<float>(u.rows, u.cols);
-  const auto product = side.matrix(u.rows, x, workspace);
-  convert(u, narrow);
-  side.transform(1, narrow, Op::None, x, 0, product);
+  const auto product = product_in_float(side, u, x, workspace);
   const auto factors = workspace.take<double>(u.rows), squares = workspace.take<double>(u.rows);
   std::ranges::fill(squares, 0.0);
   for (Index i = 0; i < product.rows; ++i) {
