@@ -369,7 +369,7 @@ def test_every_key_of_a_group_is_heeded_or_refused(key, whole):
     other = dict(method="unconstrained_scion", alpha=0.2, rho=0.5, beta=1.0, l0=1.0, l1=1.0, short_step="norm", maximize=True,
                  nonfinite="skip", rules={"0.0": {"radius": 3.0}}, radii={"hidden": 3.0, "bias": 3.0}, solver="muon", step=7,
                  lr=0.02, first_lr=0.02, norm="sign", role="output", radius=4.0, split=2, batch=1,
-                 stepsize="adagrad", stepsize_memory=[1.0])
+                 stepsize="adagrad", stepsize_memory=[1.0], line_search="backtracking")
 
     def run(change):
         generator = torch.Generator().manual_seed(0)

@@ -56,7 +56,7 @@ void check_schedule(std::string_view text) {
   if (text != "none") parse_schedule(text);
 }
 void check_stepsize(std::string_view text) {
-  if (text != "none") parse_step_rule(text);
+  if (text != "none") parse_stepsize(text);
 }
 void check_line_search(std::string_view text) {
   if (text != "none") parse_line_search(text);
