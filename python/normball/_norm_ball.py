@@ -37,7 +37,7 @@ class NormBall(torch.optim.Optimizer):
         alpha: weight of the newest gradient in the momentum, in (0, 1].
         rho, beta, l0, l1: as the method needs them. What it does not use is an error.
         stepsize: a rule that finds it by what it sees, for ``"scion"`` and other methods whose steps all have the length lr:
-            ``"adagrad"``, ``"distance_aware"``, or ``"momo"``, which needs ``step(loss=loss)``. See docs/stepsizes.md.
+            ``"adagrad"``, ``"distance_aware(most=0.01)"``, ``"auto_clipped"``, or ``"momo"``, which needs ``step(loss=loss)``.
         line_search: ``"backtracking"`` or ``"smoothness"``: every step tries its length by the loss, which ``step(closure)`` has.
         short_step: of ``"clipped_scion"``: ``"plain"`` (the default), ``"norm"`` or ``"diameter"``; of ``"s3cg"``:
             ``"norm"`` (the default) or ``"diameter"``.
