@@ -210,8 +210,12 @@ class Averaged:
         begun = state["step"] > 0 and self._kind != "none"
         for name, wanted in (("first", begun), ("iterates", begun and self._kind == "schedule_free")):
             given = state[name]
+            if not isinstance(given, (list, tuple)) or not all(isinstance(t, torch.Tensor) and t.is_floating_point() for t in given):
+                raise ValueError(f"{where} '{name}' of the state must be a list of floating-point tensors")
             if wanted and [t.shape for t in given] != [w.shape for w in weights]:
                 raise ValueError(f"{where} the averages have other shapes than the parameters")
+            if not all(bool(torch.isfinite(t).all()) for t in given):
+                raise ValueError(f"{where} the averages have an entry that is not finite")
         self.optimizer.load_state_dict(state["optimizer"])
         self._step = state["step"]
         self._of = weights if state["first"] else []
