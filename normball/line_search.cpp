@@ -18,6 +18,12 @@ LineSearch<T>::LineSearch(Optimizer<T>& optimizer, SearchRule rule)
     : optimizer_(optimizer), rule_(rule), memory_(memory_size(rule)) {
   validate(rule);
   require_searchable("LineSearch", optimizer.method().rule);
+  const Execution& execution = optimizer.execution();
+  if (!execution.undoable || execution.overwrite_gradients || execution.light) {
+    throw_invalid("LineSearch", "a trial may fail after the directions are known, and then needs ",
+                  "averages and gradients as they were: construct the optimizer with ",
+                  "Execution::undoable, and without overwrite_gradients and light");
+  }
   Index size = 0;
   for (const auto& layer : optimizer.layers()) size += layer.shape.size();
   start_.resize(static_cast<size_t>(size));

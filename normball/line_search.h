@@ -22,7 +22,7 @@ template <class T>
 class LineSearch {
  public:
   // The optimizer must outlive the search and be constructed with Execution::undoable, without
-  // overwrite_gradients and light.
+  // overwrite_gradients and light: throws otherwise.
   LineSearch(Optimizer<T>& optimizer, SearchRule rule = Backtracking{});
 
   // One step. `loss` is f at the weights, where the gradients were computed, and evaluate() the

@@ -144,6 +144,7 @@ const MethodOptions& any_options() {
 Method make_by_name(std::string_view where, Given& given) {
   Method method = find_entry(given.method).make(given);
   if (!given.options.stepsize) return method;
+  require_stepsize(where, *given.options.stepsize);
   if (!takes_stepsize(given.method)) {
     std::string known;
     for (const auto& entry : registry) {
@@ -183,21 +184,26 @@ void validate(const Method& method) {
   validate(method.rule);
   validate(method.lr);
   validate(method.alpha);
-  if (!(method.lr.value >= 0)) {
-    throw_invalid("Method", "lr must not be negative, got ", method.lr.value);
-  }
+  require_lr("Method", method, method.lr.value < 0 ? method.lr.value : method.lr.max());
   if (!(method.alpha.value > 0 && method.alpha.max() <= 1)) {
     throw_invalid("Method", "alpha must be in (0, 1], got ", method.alpha);
   }
   if (method.radius) require_positive("Method", "radius", *method.radius);
-  if (!std::isfinite(method.lr.max() / rho(method.rule))) {
-    throw_invalid("Method", "gamma = lr / rho is not finite for an lr of ", method.lr.max(),
+}
+
+void require_lr(std::string_view where, const Method& method, double lr, std::string_view layer) {
+  const auto of = [&] { return layer.empty() ? "" : " of '" + std::string(layer) + "'"; };
+  if (!(lr >= 0)) throw_invalid(where, "lr", of(), " must not be negative, got ", lr);
+  const double gamma = lr / rho(method.rule);
+  if (!std::isfinite(gamma)) {
+    throw_invalid(where, "gamma = lr / rho is not finite for an lr", of(), " of ", lr,
                   " with the rule ", method.rule);
   }
-  const double longest = method.lr.max() / rho(method.rule) * max_eta(method.rule);
-  if (method.constrained && longest > 1) {
-    throw_invalid("Method", "a constrained method needs gamma eta <= 1 to stay in the ball; lr ",
-                  method.lr, " with the rule ", method.rule, " can reach ", longest);
+  constexpr double rounding = 1e-12;
+  const double longest = gamma * max_eta(method.rule);
+  if (method.constrained && longest > 1 + rounding) {
+    throw_invalid(where, "a constrained method needs gamma eta <= 1 to stay in the ball; lr", of(),
+                  " ", lr, " with the rule ", method.rule, " can reach ", longest);
   }
 }
 

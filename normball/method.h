@@ -27,6 +27,9 @@ struct Method {
 // Throws std::invalid_argument for alpha outside (0, 1], a negative or non-finite lr, a bad rule,
 // or a constrained method whose step gamma eta could exceed 1 and so leave the ball.
 void validate(const Method& method);
+// The same for an lr of the method's, that of a layer where its name is given.
+void require_lr(std::string_view where, const Method& method, double lr,
+                std::string_view layer = {});
 
 // x <- x - lr d: the Euclidean norm of the whole model.
 Method gd(Schedule lr);
@@ -70,9 +73,9 @@ Method unconstrained_clipped_scion(Schedule lr, Schedule alpha, double rho);
 
 // The same by name, for configuration files and other languages. Options that a method does not use
 // are ignored; a missing option that it needs is an error. s3cg has the short steps "norm", which
-// is also what "plain" means there, and "diameter". A stepsize replaces the rule of a method whose
-// steps all have the length lr (takes_stepsize()); the method gives the rest: norms, ball,
-// momentum.
+// is also what "plain" means there, and "diameter". A stepsize, a rule that finds it by what it has
+// seen, replaces the rule of a method whose steps all have the length lr (takes_stepsize()); the
+// method gives the rest: norms, ball, momentum.
 struct MethodOptions {
   std::optional<Schedule> lr = {};
   std::optional<Schedule> alpha = {};

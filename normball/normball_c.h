@@ -45,10 +45,11 @@ typedef struct normball_report {
   double gamma;
   double lr;
   double wolfe_gap;
-  int clipped; /* eta was cut at rho */
+  int clipped; /* eta was cut at rho, or at 1 in the first step of "auto_clipped" */
   int skipped; /* nothing was done: no gradient at all, or a gradient or s is not finite */
   int stalled; /* constrained and s < 0, so eta = 0: see normball_scale_into_balls() */
-  double rho;  /* of a method that clips, also where its stepsize finds it; else 0 */
+  double rho;  /* of a method that clips, also where its stepsize finds it; else 0, as in the first
+                  step of "auto_clipped", which has seen nothing */
 } normball_report;
 
 typedef struct normball_layer_report {
@@ -79,14 +80,15 @@ typedef struct normball_options {
                              "norm" (default) or "diameter" */
   int threads;            /* 0: OpenMP's default; at most 4096 */
   int overwrite_gradients; /* 0 or 1, as all below: gradient buffers may hold the directions */
-  int light;               /* keep the average in the gradient buffers, and no other state: add the
-                              new gradients to what a step leaves there, without zeroing; alpha may
-                              then change before the first step only */
+  int light;               /* keep the average in the gradient buffers, and no other state (but
+                              the stepsize "distance_aware" keeps its copy of the weights,
+                              "start.<layer>"): add the new gradients to what a step leaves there,
+                              without zeroing; alpha may then change before the first step only */
   int skip_nonfinite;      /* report and do nothing instead of NORMBALL_NON_FINITE */
   int report_weight_norms;
-  const char*
-      stepsize; /* a rule that finds it, for methods whose steps all have the length lr:
-                   "adagrad", "distance_aware", "momo", "auto_clipped"; NULL: the method's */
+  const char* stepsize; /* a rule that finds it, for methods whose steps all have the length lr:
+                           "adagrad", "distance_aware(most=0.01)", "momo", "auto_clipped"; NULL: the
+                           method's. See docs/stepsizes.md */
 } normball_options;
 
 /* In the header, so that the sizes are those of the program. In other languages, set all fields

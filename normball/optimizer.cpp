@@ -38,10 +38,7 @@ void Optimizer<T>::run(Lines lines, double given_eta) {
 template <class T>
 Optimizer<T>::Optimizer(Method method, std::vector<Layer> layers, Execution execution,
                         std::shared_ptr<Peers<T>> peers)
-    : method_(std::move(method)),
-      layers_(std::move(layers)),
-      nonfinite_(execution.nonfinite),
-      undoable_(execution.undoable) {
+    : method_(std::move(method)), layers_(std::move(layers)), execution_(execution) {
   validate(method_);
   detail::name_layers(layers_);
   detail::validate(execution);
@@ -144,7 +141,7 @@ void Optimizer<T>::refuse() {
   report_.skipped = true;
   const detail::StepProblem problem = passes().problem();
   report_.nonfinite_layer = problem.layer;
-  if (nonfinite_ == NonFinite::Throw) {
+  if (execution_.nonfinite == NonFinite::Throw) {
     const std::string reason =
         problem.text.empty() ? "s, the norm of v or the distance overflows" : problem.text;
     throw NonFiniteError(error_message("Optimizer::step", reason), problem.layer);

@@ -98,6 +98,7 @@ class Optimizer {
   void set_rho(double rho);      // of a rule that clips; lr stays γρ
   const Method& method() const { return method_; }
   const std::vector<Layer>& layers() const { return layers_; }
+  const Execution& execution() const { return execution_; }  // as it was constructed with
 
  private:
   struct Delete {
@@ -118,8 +119,7 @@ class Optimizer {
 
   Method method_;
   std::vector<Layer> layers_;
-  NonFinite nonfinite_ = NonFinite::Throw;
-  bool undoable_ = false;
+  Execution execution_;
   std::int64_t step_ = 0;
   bool prepared_ = false;
   std::vector<double> memory_;  // of the rule

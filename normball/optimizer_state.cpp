@@ -48,7 +48,7 @@ template <class T>
 void Optimizer<T>::direction(std::span<const MatrixView<T>> out) {
   constexpr auto where = "Optimizer::direction";
   if (!prepared_) throw std::logic_error(error_message(where, "call prepare() first"));
-  if (!undoable_) {
+  if (!execution_.undoable) {
     throw std::logic_error(error_message(where,
                                          "construct the optimizer with Execution::undoable, ",
                                          "or averages have changed already"));
@@ -85,7 +85,7 @@ double Optimizer<T>::rule_eta() const {
 
 template <class T>
 void Optimizer<T>::abandon() {
-  if (prepared_ && !undoable_) passes().keep_gradients();
+  if (prepared_ && !execution_.undoable) passes().keep_gradients();
   revert();
 }
 

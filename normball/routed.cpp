@@ -12,6 +12,12 @@ void append_layers(const Route& route, std::vector<Layer>& layers) {
   }
 }
 
+void require_lmo(std::string_view where, const Route& route) {
+  for (const auto& block : route.blocks) {
+    require_lmo(where, block.name, resolve(route.norm, block.shape));
+  }
+}
+
 std::vector<Layer> layers_of(std::span<const Route> routes) {
   std::vector<Layer> layers;
   for (const auto& route : routes) append_layers(route, layers);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "normball/optimizer.h"
@@ -13,6 +14,8 @@ namespace normball {
 // Every block of every route, in order.
 std::vector<Layer> layers_of(std::span<const Route> routes);
 void append_layers(const Route& route, std::vector<Layer>& layers);
+// Throws what an Optimizer with a constrained method would, as soon as the route is known.
+void require_lmo(std::string_view where, const Route& route);
 
 // The memory of a routed parameter: contiguous tensors of its dimensions.
 template <class T>

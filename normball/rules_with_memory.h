@@ -36,8 +36,9 @@ struct AdaGrad {
 
 // eta = c_k · c_k s_k / √(Σ_{i<=k} c_i² s_i²),  c_k = min(most, max(first, max_{i<=k} ‖x_i −
 // x_0‖)): no step is longer than the distance travelled so far (DoWG in the model's norm). With lr
-// = 1 there is no number to choose: `first` only has to be small. Keeps x_0, and measures ‖x − x_0‖
-// at every step.
+// = 1 `first` only has to be small, but above the spacing of the weights' type: standstill() tells.
+// Without `most` c can grow without end where gradients are noisy: docs/stepsizes.md. Keeps x_0,
+// and measures ‖x − x_0‖ at every step.
 struct DistanceAware {
   double first = 1e-4;
   double most = std::numeric_limits<double>::infinity();
@@ -76,7 +77,9 @@ struct Momo {
 };
 
 // eta = min(1, s / rho_k), rho_k the quantile of the s of the last `window` steps before this one:
-// clipping with a threshold that follows the run. The first step is lr long, and none is longer.
+// clipping with a threshold that follows the run. It is the smallest s that at least this share of
+// them do not exceed, so of an even number the lower median; steps with s <= 0 are not among them.
+// The first step, which has no rho yet (0), is lr long and counts as clipped; none is longer.
 struct AutoClipped {
   double quantile = 0.5;
   friend bool operator==(const AutoClipped&, const AutoClipped&) = default;

@@ -68,16 +68,17 @@ struct StepReport {
   std::int64_t step = 0;  // k, from 0
   double pairing = 0;     // s; for an unconstrained method the dual norm of d
   double eta = 0;
-  double gamma = 0;             // lr / ρ
-  double lr = 0;                // γρ at this step
-  bool clipped = false;         // the rule clips, and η was cut at ρ
-  double threshold = 0;         // the ρ of a rule that clips, also where it finds it; else 0
-  bool stalled = false;         // constrained and s < 0, so η = 0: see scale_into_balls()
-  double wolfe_gap = 0;         // s where constrained (for the averaged gradient), else 0
-  double direction_norm = 0;    // ‖v‖, where the rule needs it
-  double distance = 0;          // ‖x − x_0‖ before the step, where the rule needs it
-  double slope = 0;             // Σ_l ⟨d_l, v_l⟩ times the layers' lr factors: see StepInput
-  bool skipped = false;         // nothing was done: no gradient at all, or one or s not finite
+  double gamma = 0;           // lr / ρ
+  double lr = 0;              // γρ at this step
+  bool clipped = false;       // the rule clips, and η was cut at ρ
+  double threshold = 0;       // the ρ of a rule that clips, also where it finds it; else 0, as at
+                              // the first step of one that finds it, which counts as clipped
+  bool stalled = false;       // constrained and s < 0, so η = 0: see scale_into_balls()
+  double wolfe_gap = 0;       // s where constrained (for the averaged gradient), else 0
+  double direction_norm = 0;  // ‖v‖, where the rule needs it
+  double distance = 0;        // ‖x − x_0‖ before the step, where the rule needs it
+  double slope = 0;           // Σ_l ⟨d_l, v_l⟩ times the layers' lr factors: see StepInput
+  bool skipped = false;       // nothing was done: no gradient at all, or one or s not finite
   std::string nonfinite_layer;  // then: the first layer that is not finite
   std::vector<LayerReport> layers;
 };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <ostream>
+#include <vector>
 
 #include "normball/base/error.h"
 #include "normball/base/text.h"
@@ -128,6 +129,21 @@ constexpr std::array<std::string_view, sizeof...(Rules)> names_of(const std::var
 }
 constexpr auto rule_names = names_of(static_cast<const StepRule*>(nullptr));
 
+template <class... Rules>
+std::vector<std::string_view> names_with_memory(const std::variant<Rules...>*) {
+  std::vector<std::string_view> names;
+  (..., (memory_of<Rules> > 0 ? names.push_back(Rules::name) : void()));
+  return names;
+}
+std::vector<std::string_view> stepsize_names() {
+  return names_with_memory(static_cast<const StepRule*>(nullptr));
+}
+
+[[noreturn]] void refuse_stepsize(std::string_view where, std::string_view rule) {
+  throw_invalid(where, "the rule '", rule, "' is one of methods, no stepsize: choose the method ",
+                "that has it, and leave stepsize out; stepsizes are ", list_of(stepsize_names()));
+}
+
 // The first of the rules whose name it is.
 template <class... Rules>
 bool parse_any(TextCall& call, std::variant<Rules...>& rule) {
@@ -224,6 +240,17 @@ double threshold(const StepRule& rule, std::span<const double> memory) {
       rule);
 }
 
+std::string standstill(const StepRule& rule, const StepInput& input, double last) {
+  const auto* const own = std::get_if<DistanceAware>(&rule);
+  const bool begun = std::ranges::any_of(input.memory, [](double number) { return number != 0; });
+  if (own == nullptr || !begun || !(last > 0) || input.distance != 0) return {};
+  return "a step of the stepsize '" + to_string(rule) + "' was " + number_text(last) +
+         " long in units of the radii and changed no weight: near 1 the numbers of bfloat16 are " +
+         "0.0078 apart, those of float16 0.00098. Nothing moves. Give a larger first, such as " +
+         "distance_aware(first=" + number_text(std::max(0.01, 10 * own->first)) +
+         "), or keep the weights in float32";
+}
+
 bool needs_direction_norm(const StepRule& rule) {
   return std::visit(
       [](const auto& own) {
@@ -277,6 +304,19 @@ StepRule parse_step_rule(std::string_view text) {
   call.require_all_taken();
   validate(rule);
   return rule;
+}
+
+StepRule parse_stepsize(std::string_view text) {
+  constexpr auto where = "parse_stepsize";
+  const auto call = TextCall::parse(where, text);
+  const auto names = stepsize_names();
+  if (std::ranges::find(names, call.name) != names.end()) return parse_step_rule(text);
+  if (std::ranges::find(rule_names, call.name) != rule_names.end()) refuse_stepsize(where, text);
+  throw_invalid(where, unknown_name("stepsize", call.name, names));
+}
+
+void require_stepsize(std::string_view where, const StepRule& rule) {
+  if (memory_size(rule) == 0) refuse_stepsize(where, to_string(rule));
 }
 
 std::string to_string(const StepRule& rule) {

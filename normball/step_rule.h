@@ -137,6 +137,11 @@ bool is_clipped(const StepRule& rule, double eta);
 // not clip, or not yet.
 double threshold(const StepRule& rule, std::span<const double> memory);
 
+// Of a rule that measures the distance from the start: what to tell the user where the step before,
+// `last` = γη long, has left every weight there, since it was below the spacing of their type. No
+// step is longer before something moves. Else empty.
+std::string standstill(const StepRule& rule, const StepInput& input, double last);
+
 bool needs_direction_norm(const StepRule& rule);
 bool needs_distance(const StepRule& rule);
 bool needs_loss(const StepRule& rule);
@@ -150,6 +155,10 @@ void validate(const StepRule& rule);
 // "adaptive(l0=1, l1=2)", "adagrad", "distance_aware(first=1e-05)", "momo(f_star=0.5)",
 // "auto_clipped(quantile=0.9)".
 StepRule parse_step_rule(std::string_view text);
+// Of these, the rules that find the stepsize by what they have seen: what the option `stepsize`
+// takes, in every interface. The others are those of methods, and come with them.
+StepRule parse_stepsize(std::string_view text);
+void require_stepsize(std::string_view where, const StepRule& rule);
 std::string to_string(const StepRule& rule);
 std::ostream& operator<<(std::ostream& out, const StepRule& rule);
 

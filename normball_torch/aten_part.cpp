@@ -68,7 +68,6 @@ class AtenPart final : public Part {
       : Part(std::move(members)), method_(std::move(method)), execution_(execution), step_(steps) {
     for (const auto& layer : layers_of(members_)) {
       norms_.push_back(resolve(layer.norm, layer.shape));
-      if (method_.constrained) require_lmo("NormBall", layer.name, norms_.back());
       radii_.push_back(layer.radius);
       validate(layer);
     }

@@ -1,4 +1,6 @@
 // The state of the parameters, and LibTorch's archives of it.
+#include <algorithm>
+
 #include "normball/base/error.h"
 #include "normball_torch/aten_norms.h"
 #include "normball_torch/plan.h"
@@ -118,6 +120,32 @@ std::vector<double> read_memory(std::string_view where, ::torch::serialize::Inpu
   return memory;
 }
 
+// Throws for a state that a step could not go on with. Where the file's stepsize has a start, every
+// parameter that was stepped has one.
+void require_saved(std::string_view where, const std::string& whose, const Tensor& parameter,
+                   const NormBallParamState& state, bool keeps_start) {
+  for (const auto& [what, saved] :
+       {std::pair("momentum", state.momentum_buffer()), std::pair("start", state.start())}) {
+    if (!saved.defined()) continue;
+    if (saved.sizes() != parameter.sizes()) {
+      normball::throw_invalid(where, "the saved ", what, " of ", whose, " has the shape ",
+                              saved.sizes(), ", the parameter ", parameter.sizes());
+    }
+    if (!at::isFloatingType(saved.scalar_type())) {
+      normball::throw_invalid(where, "the saved ", what, " of ", whose, " has the type ",
+                              saved.scalar_type(), "; it must be real floating-point");
+    }
+    if (!saved.isfinite().all().item<bool>()) {
+      normball::throw_invalid(where, "the saved ", what, " of ", whose,
+                              " has an entry that is not finite");
+    }
+  }
+  if (keeps_start && state.momentum_buffer().defined() && !state.start().defined()) {
+    normball::throw_invalid(where, "the file has no start of ", whose,
+                            ", from which its stepsize measures distances");
+  }
+}
+
 }  // namespace
 
 // On an error nothing has changed. Options are the program's: LibTorch 2 would replace them by what
@@ -140,6 +168,8 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
   }
   const Stepsize own = stepsize();
   const std::vector<double> memory = read_memory(here, archive, own);
+  const bool begun = std::ranges::any_of(memory, [](double number) { return number != 0; });
+  const bool keeps_start = begun && needs_distance(this->method().rule);
   std::vector<NormBallOptions> options;
   for (size_t g = 0; g < param_groups_.size(); ++g) options.push_back(group_options(g));
   const auto restore_options = [&] {
@@ -153,17 +183,12 @@ void NormBall::load(::torch::serialize::InputArchive& archive) {
     for (size_t g = 0; g < param_groups_.size(); ++g) {
       const auto& parameters = param_groups_[g].params();
       for (size_t i = 0; i < parameters.size(); ++i) {
-        NormBallParamState& state = state_of(parameters[i]);
-        for (const auto& [what, saved] :
-             {std::pair("momentum", state.momentum_buffer()), std::pair("start", state.start())}) {
-          if (!saved.defined() || saved.sizes() == parameters[i].sizes()) continue;
-          const auto& names = options[g].names();
-          normball::throw_invalid(
-              here, "the saved ", what, " of ",
-              names.empty() ? "parameter " + std::to_string(i) + " of group " + std::to_string(g)
-                            : "'" + names[i] + "'",
-              " has the shape ", saved.sizes(), ", the parameter ", parameters[i].sizes());
-        }
+        const auto& names = options[g].names();
+        require_saved(here,
+                      names.empty()
+                          ? "parameter " + std::to_string(i) + " of group " + std::to_string(g)
+                          : "'" + names[i] + "'",
+                      parameters[i], state_of(parameters[i]), keeps_start);
       }
     }
   } catch (const c10::Error& error) {

@@ -2,6 +2,7 @@
 #include "normball/joint_step.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "normball/base/error.h"
 #include "normball_torch/aten_norms.h"
@@ -101,13 +102,7 @@ double NormBall::lr_of(const Plan& plan, size_t group, const Route& route) {
     }
     own *= *route.lr / first;
   }
-  if (!std::isfinite(own)) {
-    normball::throw_invalid("NormBall", "the lr of '", route.name, "' must be finite, got ", own);
-  }
-  if (plan.method.constrained && own > 1) {
-    normball::throw_invalid("NormBall", "the lr of '", route.name,
-                            "' must be at most 1 for a constrained method, got ", own);
-  }
+  require_lr("NormBall", plan.method, own, route.name);
   return own;
 }
 
@@ -131,6 +126,8 @@ double NormBall::set_lrs(Plan& plan) {
 
 // Pass one: every v_l and its pairing. Then one η. Pass two: the weights.
 void NormBall::combine(Plan& plan) {
+  const bool follows = report_.step + 1 == steps_ && !report_.skipped;
+  const double last = follows ? report_.gamma * report_.eta : 0;
   auto& [pairings, norms, slopes, distances, shares] = plan.joint;
   for (auto* const numbers : {&pairings, &norms, &slopes, &distances}) numbers->clear();
   if (needs_distance(plan.method.rule)) take_starts(plan);
@@ -169,8 +166,12 @@ void NormBall::combine(Plan& plan) {
     throw NonFiniteError(normball::error_message("NormBall::step", "at s = ", joint.pairing, ": ",
                                                  error.what(), "; nothing was changed"));
   }
+  const std::string standstill = normball::standstill(plan.method.rule, joint.input, last);
   for (size_t p = 0; p < plan.parts.size(); ++p) plan.parts[p]->apply(joint.eta * shares[p]);
   write_report(plan, joint);
+  if (!standstill.empty() && !std::exchange(warned_, true)) {
+    TORCH_WARN("[NormBall::step] ", standstill);
+  }
   if (plan.search) {
     memory_ = plan.memory_after;
   } else {

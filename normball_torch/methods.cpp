@@ -13,7 +13,7 @@ Method method_of(const std::string& name, const NormBallOptions& options) {
   MethodOptions given{
       .rho = options.rho(), .beta = options.beta(), .l0 = options.l0(), .l1 = options.l1()};
   if (options.short_step()) given.short_step = parse_short_step(*options.short_step());
-  if (options.stepsize()) given.stepsize = parse_step_rule(*options.stepsize());
+  if (options.stepsize()) given.stepsize = parse_stepsize(*options.stepsize());
   if (options.lr()) given.lr = *options.lr();
   if (options.alpha()) given.alpha = *options.alpha();
   Method method = make_method(name, given);
@@ -69,7 +69,7 @@ Method NormBall::method() const {
 std::string_view clipped_scion_method(const NormBallOptions& options) {
   const bool constrained = options.constrained().value_or(false);
   if (options.stepsize()) {
-    if (!std::holds_alternative<AutoClipped>(parse_step_rule(*options.stepsize()))) {
+    if (!std::holds_alternative<AutoClipped>(parse_stepsize(*options.stepsize()))) {
       normball::throw_invalid("ClippedScion", "the stepsize '", *options.stepsize(),
                               "' does not clip; 'auto_clipped' does. Use Scion for the others");
     }

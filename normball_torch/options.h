@@ -44,7 +44,7 @@ struct NormBallOptions : public ::torch::optim::OptimizerCloneableOptions<NormBa
   TORCH_ARG(std::optional<bool>, constrained) = {};
   TORCH_ARG(std::optional<std::string>, short_step) = {};  // plain, norm or diameter
   // A rule that finds it, in place of that of a method whose steps all have the length lr:
-  // "adagrad", "distance_aware", "momo", "auto_clipped". See docs/stepsizes.md.
+  // "adagrad", "distance_aware(most=0.01)", "momo", "auto_clipped". See docs/stepsizes.md.
   TORCH_ARG(std::optional<std::string>, stepsize) = {};
   // Tries steps at every step(closure): "backtracking", "smoothness". See docs/stepsizes.md.
   TORCH_ARG(std::optional<std::string>, line_search) = {};

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "normball/base/error.h"
+#include "normball/routed.h"
 
 namespace normball::optim {
 namespace {
@@ -257,7 +258,9 @@ std::unique_ptr<NormBall::Plan> NormBall::make_routes() {
   if (plan_ && steps_ > 0) plan_->keep_heads(listing.infos, next->entries);
   next->routing = route(listing.infos, routing_options(whole(), next->method));
   for (size_t i = 0; i < next->entries.size(); ++i) {
-    lr_of(*next, next->entries[i].group, next->routing.routes[i]);
+    const Route& own = next->routing.routes[i];
+    lr_of(*next, next->entries[i].group, own);
+    if (next->method.constrained) require_lmo("NormBall", own);
   }
   return next;
 }

@@ -1,5 +1,7 @@
 // What the ranks of a step ask each other before the core does: that all have come with the same
 // parameters, weights and averaged gradients.
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -22,7 +24,7 @@ std::vector<T> gathered(ranks::Ranks& ranks, std::span<const T> own) {
 }
 
 struct Arrival {
-  std::uint64_t failed, ready, compare, members, loss, memory;
+  std::uint64_t failed, ready, compare, members, steps, loss, memory;
 };
 
 std::string what_of(const std::exception_ptr& failure) {
@@ -71,6 +73,11 @@ std::uint64_t bits_of(double loss) {
 // All ranks must decide alike.
 void require_same_numbers(const std::vector<Arrival>& all) {
   for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].steps != all[0].steps) {
+      throw ranks::RanksError(normball::error_message(
+          step_name, "rank ", rank, " has taken ", all[rank].steps, " steps, rank 0 ", all[0].steps,
+          ": all ranks must load the same checkpoint"));
+    }
     if (all[rank].loss != all[0].loss) {
       throw ranks::RanksError(normball::error_message(
           step_name, "the loss in rank ", rank, " is ", std::bit_cast<double>(all[rank].loss),
@@ -95,6 +102,7 @@ void NormBall::require_all_ready(bool ready, const std::exception_ptr& failure) 
                     .ready = ready,
                     .compare = ready && !plan_->compared,
                     .members = members,
+                    .steps = static_cast<std::uint64_t>(steps_),
                     .loss = bits_of(plan_ ? plan_->loss : no_loss),
                     .memory = digest_of(std::as_bytes(std::span(memory_)))};
   const auto all = gathered<Arrival>(ranks, std::span(&own, 1));
@@ -117,27 +125,62 @@ void NormBall::require_all_ready(bool ready, const std::exception_ptr& failure) 
   if (compare) compare_ranks(ranks, *plan_);
 }
 
-// Once for a plan: a program that forgets to average would train as many models as it has ranks.
+namespace {
+
+// What ranks with the same weights must have alike, and what to do where they do not.
+struct Compared {
+  const char *what, *remedy;
+};
+constexpr std::array<Compared, 4> compared_tensors = {{
+    {"weight", "all ranks must start from the same weights"},
+    {"gradient", "average the gradients over all ranks before step(), as DDP does"},
+    {"momentum", "all ranks must load the same checkpoint"},
+    {"start",
+     "it is where the stepsize measures distances from: all ranks must load the same checkpoint"},
+}};
+constexpr size_t momentum_index = 2;
+
+std::uint64_t digest_if(bool compares, const Tensor& tensor) {
+  return compares && tensor.defined() ? digest_of(tensor) : 0;
+}
+
+}  // namespace
+
+// Once for a plan, of which there is a new one after load() too: a program that forgets to average
+// would train as many models as it has ranks. Of the momenta those that are here: most are with one
+// rank alone, once steps were taken.
 void NormBall::compare_ranks(ranks::Ranks& ranks, Plan& plan) {
   const bool in_parts = whole().gradients_in_parts().value_or(false);
+  const bool begun = std::ranges::any_of(memory_, [](double number) { return number != 0; });
+  const bool keeps_start = begun && needs_distance(plan.method.rule);  // else this step takes it
   std::vector<std::uint64_t> digests;
-  std::vector<std::string> what;
+  std::vector<std::string> names;
   plan.for_each_member([&](const Member& member) {
     const Tensor& gradient = member.tensor.grad();
     const bool partial = in_parts && member.owner != every_process;
+    const Tensor& momentum = member.state->momentum_buffer();
     digests.push_back(digest_of(member.tensor));
-    digests.push_back(gradient.defined() && !partial ? digest_of(gradient) : 0);
-    what.push_back("the weight of '" + member.route->name + "'");
-    what.push_back("the gradient of '" + member.route->name + "'");
+    digests.push_back(digest_if(!partial, gradient));
+    digests.push_back(digest_if(!is_elsewhere(momentum), momentum));
+    digests.push_back(digest_if(keeps_start, member.state->start()));
+    names.push_back(member.route->name);
   });
   const auto all = gathered<std::uint64_t>(ranks, digests);
-  for (size_t i = 0; i < all.size(); ++i) {
-    const size_t rank = i / digests.size(), value = i % digests.size();
-    if (all[i] == all[value]) continue;
-    throw ranks::RanksError(normball::error_message(
-        step_name, what[value], " in rank ", rank, " is not that of rank 0: ",
-        value % 2 == 0 ? "all ranks must start from the same weights"
-                       : "average the gradients over all ranks before step(), as DDP does"));
+  const size_t count = digests.size(), every = static_cast<size_t>(ranks.size());
+  for (size_t value = 0; value < count; ++value) {
+    const size_t kind = value % compared_tensors.size();
+    const auto has = [&](size_t rank) {
+      return kind != momentum_index || all[rank * count + value] != 0;
+    };
+    size_t first = 0;
+    while (first < every && !has(first)) ++first;
+    for (size_t rank = first; rank < every; ++rank) {
+      if (!has(rank) || all[rank * count + value] == all[first * count + value]) continue;
+      throw ranks::RanksError(normball::error_message(
+          step_name, "the ", compared_tensors[kind].what, " of '",
+          names[value / compared_tensors.size()], "' in rank ", rank, " is not that of rank ",
+          first, ": ", compared_tensors[kind].remedy));
+    }
   }
   plan.compared = true;
 }

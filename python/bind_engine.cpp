@@ -66,6 +66,7 @@ class Engine {
 
   // Another alpha or rho of the same method.
   void set_method(const Method& method) {
+    optimizer_.set_lr(0);  // each step brings its own, which may suit this rule alone
     optimizer_.set_alpha(method.alpha);
     optimizer_.set_rule(method.rule);
   }

@@ -12,16 +12,16 @@ namespace {
 
 namespace py = pybind11;
 
-// lr stays 1 here: every step brings its own. What is given must be used by the method. The solver
-// is that of its own spectral norm, or routing's.
+// lr is 0 here, which suits every rule: every step brings its own, after check_lr(). What is given
+// must be used by the method. The solver is that of its own spectral norm, or routing's.
 Method method_by_name(const std::string& where, const std::string& name, double alpha,
                       std::optional<double> rho, std::optional<double> beta,
                       std::optional<double> l0, std::optional<double> l1,
                       const std::optional<std::string>& short_step,
                       const std::optional<std::string>& stepsize, const std::string& solver) {
-  MethodOptions options{.lr = 1, .alpha = alpha, .rho = rho, .beta = beta, .l0 = l0, .l1 = l1};
+  MethodOptions options{.lr = 0, .alpha = alpha, .rho = rho, .beta = beta, .l0 = l0, .l1 = l1};
   if (short_step) options.short_step = parse_short_step(*short_step);
-  if (stepsize) options.stepsize = parse_step_rule(*stepsize);
+  if (stepsize) options.stepsize = parse_stepsize(*stepsize);
   Method method = make_method(name, options);
   require_all_used(where, name, options);
   use_solver(where, parse_polar_solver(solver), method);
@@ -29,15 +29,13 @@ Method method_by_name(const std::string& where, const std::string& name, double 
 }
 
 // Throws the core's error where the method cannot take this lr.
-void check_lr(const Method& method, double lr) {
-  Method changed = method;
-  changed.lr = lr;
-  validate(changed);
-}
+void check_lr(const Method& method, double lr) { require_lr("Method", method, lr); }
 
 // The core's, with every part's share of eta, and what the rule remembers when the step is taken.
 struct SharedStep : JointStep {
   std::vector<double> shares, memory;
+  double rho = 0;  // that η was clipped with
+  std::string standstill = {};
 };
 
 // An empty memory is one that has seen nothing.
@@ -45,7 +43,7 @@ SharedStep join_parts_of(const Method& method, const std::vector<double>& pairin
                          const std::vector<double>& direction_norms,
                          const std::vector<double>& slopes, const std::vector<double>& distances,
                          std::int64_t step, double lr, std::optional<double> loss,
-                         std::vector<double> memory) {
+                         std::vector<double> memory, double last) {
   SharedStep result;
   result.shares.resize(pairings.size());
   if (memory.empty()) memory.resize(memory_size(method.rule));
@@ -56,6 +54,8 @@ SharedStep join_parts_of(const Method& method, const std::vector<double>& pairin
                         .memory = memory};
   static_cast<JointStep&>(result) =
       join_parts(method, {pairings, direction_norms, slopes, distances}, whole, result.shares);
+  result.rho = threshold(method.rule, memory);
+  result.standstill = standstill(method.rule, result.input, last);
   result.memory = memory;
   remember(method.rule, result.input, result.eta, result.memory);
   result.input.memory = {};  // of this function
@@ -76,6 +76,12 @@ void bind_search(py::module_& module) {
   py::class_<Rule>(module, "SearchRule")
       .def("__str__", [](const Rule& own) { return to_string(own.rule); })
       .def_property_readonly("memory_size", [](const Rule& own) { return memory_size(own.rule); })
+      .def(
+          "require_memory",
+          [](const Rule& own, const std::string& where, const std::vector<double>& memory) {
+            require_search_memory(where, own.rule, memory);
+          },
+          py::arg("where"), py::arg("memory"))
       .def(
           "search",
           [](const Rule& own, double loss, double slope, double step, double longest,
@@ -104,7 +110,9 @@ void bind_method(py::module_& module) {
       .def_readonly("clipped", &SharedStep::clipped)
       .def_readonly("stalled", &SharedStep::stalled)
       .def_readonly("shares", &SharedStep::shares)
-      .def_readonly("memory", &SharedStep::memory);
+      .def_readonly("memory", &SharedStep::memory)
+      .def_readonly("rho", &SharedStep::rho)
+      .def_readonly("standstill", &SharedStep::standstill);
   py::class_<Method>(module, "Method")
       .def_readonly("name", &Method::name)
       .def_readonly("constrained", &Method::constrained)
@@ -135,7 +143,13 @@ void bind_method(py::module_& module) {
           py::arg("where"), py::arg("loss"))
       .def("join_parts", &join_parts_of, py::arg("pairings"), py::arg("direction_norms"),
            py::arg("slopes"), py::arg("distances"), py::kw_only(), py::arg("step"), py::arg("lr"),
-           py::arg("loss"), py::arg("memory"))
+           py::arg("loss"), py::arg("memory"), py::arg("last"))
+      .def(
+          "require_memory",
+          [](const Method& m, const std::string& where, const std::vector<double>& memory) {
+            require_rule_memory(where, m.rule, memory, false);
+          },
+          py::arg("where"), py::arg("memory"))
       .def(
           "combine_duals",
           [](const Method& m, const std::vector<double>& duals) {
@@ -159,7 +173,7 @@ void bind_method(py::module_& module) {
       "needs_lr",
       [](const std::string& name, const std::optional<std::string>& stepsize) {
         MethodOptions options;
-        if (stepsize) options.stepsize = parse_step_rule(*stepsize);
+        if (stepsize) options.stepsize = parse_stepsize(*stepsize);
         return needs_lr(name, options);
       },
       py::arg("name"), py::arg("stepsize"));

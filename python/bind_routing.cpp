@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "normball/method.h"
+#include "normball/routed.h"
 #include "normball/routing.h"
 #include "python/bindings.h"
 
@@ -131,7 +132,10 @@ void bind_routing(py::module_& module) {
       .def_readonly("lr", &Route::lr)
       .def_readonly("why", &Route::why)
       .def_readonly("tied_to", &Route::tied_to)
-      .def_property_readonly("python_norm", &python_norm);
+      .def_property_readonly("python_norm", &python_norm)
+      .def(
+          "require_lmo", [](const Route& r, const std::string& where) { require_lmo(where, r); },
+          py::arg("where"));
   py::class_<Routing>(module, "Routing")
       .def_readonly("routes", &Routing::routes)
       .def_readonly("warnings", &Routing::warnings)

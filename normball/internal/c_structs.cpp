@@ -117,7 +117,7 @@ Method to_method(std::string_view name, const normball_options& in) {
     options.l1 = in.l1;
   }
   if (in.short_step != nullptr) options.short_step = parse_short_step(in.short_step);
-  if (in.stepsize != nullptr) options.stepsize = parse_step_rule(in.stepsize);
+  if (in.stepsize != nullptr) options.stepsize = parse_stepsize(in.stepsize);
   if (in.lr != 0) options.lr = in.lr;
   if (in.alpha != 0) options.alpha = in.alpha;
   Method method = make_method(name, options);

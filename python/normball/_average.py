@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 import torch
 
 from . import _core
+from ._line_search import check_closure
 
 
 def _kept(weight: torch.Tensor) -> torch.Tensor:
@@ -98,6 +99,7 @@ class Averaged:
         """One step of the optimizer, with what its own ``step`` takes. A step that it skips, or that had no gradient at all,
         is none of the average's either. ``schedule_free`` calls the closure before it, where the gradient belongs."""
         self._require_in_place("step")
+        check_closure("Averaged", closure)
         if self._kind == "schedule_free" and any(group.get("line_search") for group in self.optimizer.param_groups):
             raise ValueError("[Averaged.step] schedule_free takes gradients at other weights than its steps start from, so a "
                              "line search has nothing to compare with: use ema or tail, or no line_search")
@@ -208,8 +210,12 @@ class Averaged:
         begun = state["step"] > 0 and self._kind != "none"
         for name, wanted in (("first", begun), ("iterates", begun and self._kind == "schedule_free")):
             given = state[name]
+            if not isinstance(given, (list, tuple)) or not all(isinstance(t, torch.Tensor) and t.is_floating_point() for t in given):
+                raise ValueError(f"{where} '{name}' of the state must be a list of floating-point tensors")
             if wanted and [t.shape for t in given] != [w.shape for w in weights]:
                 raise ValueError(f"{where} the averages have other shapes than the parameters")
+            if not all(bool(torch.isfinite(t).all()) for t in given):
+                raise ValueError(f"{where} the averages have an entry that is not finite")
         self.optimizer.load_state_dict(state["optimizer"])
         self._step = state["step"]
         self._of = weights if state["first"] else []

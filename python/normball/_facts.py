@@ -53,21 +53,33 @@ def step_facts(groups: Sequence[Mapping[str, Any]], ready: Optional[Ready], part
     return facts + [(key, repr(_options.frozen(groups[0][key]))) for key in _options.NUMBERS]
 
 
-def compare(where: str, ranks: Ranks, entries: Sequence[Entry], gradients: Sequence[Optional[torch.Tensor]]) -> None:
-    """Once for a plan: a program that forgets to average would train as many models as it has ranks."""
+_REMEDIES = {
+    "weight": "all ranks must start from the same weights, as DistributedDataParallel sees to",
+    "gradient": "average the gradients over all ranks before step(), as DistributedDataParallel does",
+    "momentum": "all ranks must load the same state",
+    "start": "it is where the stepsize measures distances from: all ranks must load the same state",
+}
+
+
+def compare(where: str, ranks: Ranks, entries: Sequence[Entry], ready: Ready, state: Mapping[Any, Any]) -> None:
+    """Once for a plan and after state was loaded: a program that forgets to average would train as many models as it has
+    ranks. Of the momenta those that are here: most are with one rank alone, once steps were taken."""
     what, digests = [], []
-    for entry, gradient in zip(entries, gradients):
+    keeps_start = ready.method.needs_distance and any(ready.memory)  # else it is taken at this step
+    for entry, gradient in zip(entries, [gradient for own in ready.gradients for gradient in own]):
         if _shards.is_sharded(entry.parameter):
             continue
-        for kind, tensor in (("weight", entry.parameter), ("gradient", gradient)):
+        own = state.get(entry.parameter, {})
+        for kind, tensor in (("weight", entry.parameter), ("gradient", gradient), ("momentum", own.get("momentum")),
+                             ("start", own.get("start") if keeps_start else None)):
             what.append((kind, entry.route.name))
             digests.append(bytes(16) if tensor is None else tensor_digest(tensor))
     if not digests:
         return
     every = [[own[16 * i:16 * i + 16] for i in range(len(what))] for own in ranks.gather(b"".join(digests))]
     for i, (kind, name) in enumerate(what):
-        for rank in range(ranks.size):
-            if every[rank][i] != every[0][i]:
-                remedy = ("all ranks must start from the same weights, as DistributedDataParallel sees to" if kind == "weight" else
-                          "average the gradients over all ranks before step(), as DistributedDataParallel does")
-                raise RanksError(f"[{where}] the {kind} of '{name}' in rank {rank} is not that of rank 0: {remedy}")
+        held = [rank for rank in range(ranks.size) if kind != "momentum" or every[rank][i] != bytes(16)]
+        for rank in held[1:]:
+            if every[rank][i] != every[held[0]][i]:
+                raise RanksError(f"[{where}] the {kind} of '{name}' in rank {rank} is not that of rank {held[0]}: "
+                                 f"{_REMEDIES[kind]}")

@@ -73,8 +73,8 @@ def polar(d: torch.Tensor, solver: str) -> torch.Tensor:
     return x
 
 
-def check_solver(where: str, entry: Entry, constrained: bool) -> None:
-    """Refuses a solver that torch operations do not have, or that does not suit the method."""
+def check_solver(where: str, entry: Entry) -> None:
+    """Refuses a solver that torch operations do not have."""
     for block in entry.route.blocks if entry.route.python_norm is None else ():
         geometry, _, solver = _core.resolve(entry.route.norm, block.shape)
         known = solver in ("exact", "svd") or any(of(solver) is not None for of in
@@ -85,10 +85,6 @@ def check_solver(where: str, entry: Entry, constrained: bool) -> None:
                    "needs contiguous float32 or float64 tensors on the CPU and the core; in torch operations there")
             raise ValueError(f"[{where}] the solver '{solver}' of '{entry.route.name}' {why} are 'exact', 'damped', 'clip', "
                              f"'svd' and the Newton-Schulz solvers")
-        if geometry == "operator" and constrained and _core.clipping(solver) is not None:
-            raise ValueError(f"[{where}] the norm of '{entry.route.name}' clips singular values ({solver}), which is no LMO: a "
-                             f"constrained method could stand still where it should not; choose an unconstrained method, or "
-                             f"solver=exact")
 
 
 @dataclass

@@ -114,25 +114,28 @@ def check_state(where: str, name: str, parameter: torch.Tensor, state: Any) -> N
     if basis is not None and not (isinstance(basis, (list, tuple)) and all(_is_dense(each) for each in basis)):
         raise ValueError(f"[{where}] the basis of '{name}' in the optimizer's state must be a list of dense floating-point "
                          f"tensors, got {type(basis).__name__}; start without it by optimizer.state[p].pop('basis')")
-    if "momentum" not in state:
-        return
-    momentum = state["momentum"]
-    if _shards.is_sharded(parameter) or _shards.is_sharded(momentum):
-        if not (_shards.is_sharded(parameter) and _shards.is_sharded(momentum)):
-            which = "a DTensor, the parameter is not" if _shards.is_sharded(momentum) else "not a DTensor, the parameter is"
-            raise ValueError(f"[{where}] the momentum of '{name}' is {which}: load what consolidate_state() returns, with "
+    for key in ("momentum", "start"):
+        if key in state:
+            _check_buffer(where, name, parameter, key, state[key])
+
+
+def _check_buffer(where: str, name: str, parameter: torch.Tensor, key: str, buffer: Any) -> None:
+    if _shards.is_sharded(parameter) or _shards.is_sharded(buffer):
+        if not (_shards.is_sharded(parameter) and _shards.is_sharded(buffer)):
+            which = "a DTensor, the parameter is not" if _shards.is_sharded(buffer) else "not a DTensor, the parameter is"
+            raise ValueError(f"[{where}] the {key} of '{name}' is {which}: load what consolidate_state() returns, with "
                              f"load_state_dict()")
-        momentum, parameter = _shards.local(momentum), _shards.local(parameter)
-    if not _is_dense(momentum):
-        got = f"{momentum.dtype}, {momentum.layout}, {momentum.device}" if isinstance(momentum, torch.Tensor) else (
-            type(momentum).__name__)
-        raise ValueError(f"[{where}] the momentum of '{name}' in the optimizer's state must be a dense floating-point tensor, "
+        buffer, parameter = _shards.local(buffer), _shards.local(parameter)
+    if not _is_dense(buffer):
+        got = f"{buffer.dtype}, {buffer.layout}, {buffer.device}" if isinstance(buffer, torch.Tensor) else (
+            type(buffer).__name__)
+        raise ValueError(f"[{where}] the {key} of '{name}' in the optimizer's state must be a dense floating-point tensor, "
                          f"got {got}")
-    if _overlaps_itself(momentum):
-        raise ValueError(f"[{where}] several elements of the momentum of '{name}' share memory (expand): use .clone()")
-    if momentum.shape != parameter.shape:
-        raise ValueError(f"[{where}] the momentum of '{name}' is {list(momentum.shape)}, the parameter "
-                         f"{list(parameter.shape)}, whose data was replaced: give optimizer.state[p]['momentum'] the new "
+    if _overlaps_itself(buffer):
+        raise ValueError(f"[{where}] several elements of the {key} of '{name}' share memory (expand): use .clone()")
+    if buffer.shape != parameter.shape:
+        raise ValueError(f"[{where}] the {key} of '{name}' is {list(buffer.shape)}, the parameter "
+                         f"{list(parameter.shape)}, whose data was replaced: give optimizer.state[p]['{key}'] the new "
                          f"shape, or start without it by optimizer.state.pop(p)")
 
 

@@ -2,16 +2,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, List, Mapping, MutableMapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, MutableMapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
 from . import _core, _gate, _options, _shards
 from ._core import NonFiniteError
 from ._fallback import FallbackPart, compute_dtype
-from ._line_search import Found, Search, check_line_search
+from ._line_search import Found, Search, check_line_search, plain_number
 from ._native import Entry, NativePart
-from ._report import LayerReport
+from ._report import LayerReport, StepReport
 from ._sharded_part import ShardedPart
 
 Part = Union[NativePart, FallbackPart, ShardedPart]
@@ -80,7 +80,7 @@ def loss_for(where: str, method: _core.Method, value: Any, searches: bool = Fals
         raise ValueError(f"[{where}.step] the stepsize '{method.rule}' needs the loss at these weights: call step(loss=loss), or "
                          f"step(closure) with a closure that returns it")
     try:
-        loss = float(value)
+        loss = plain_number(value)
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"[{where}.step] the loss must be one number, got {value!r}") from None
     if not math.isfinite(loss):
@@ -90,8 +90,20 @@ def loss_for(where: str, method: _core.Method, value: Any, searches: bool = Fals
     return loss
 
 
-def memory_of(where: str, method: _core.Method, groups: Sequence[Mapping[str, Any]]) -> List[float]:
-    """What the stepsize has seen; nothing where it is empty."""
+def remembering(groups: Optional[Sequence[Mapping[str, Any]]]) -> str:
+    """The name of the stepsize, or the line search, that has a memory in these groups."""
+    return str(groups[0].get("line_search") or groups[0].get("stepsize") or "").partition("(")[0] if groups else ""
+
+
+def remember(groups: Sequence[Dict[str, Any]], k: int, memory: Sequence[float]) -> str:
+    """Step k was taken, by the stepsize that is returned."""
+    for group in groups:
+        group.update(step=k + 1, stepsize_memory=list(memory))
+    return remembering(groups)
+
+
+def memory_of(where: str, method: _core.Method, groups: Sequence[Mapping[str, Any]], left_by: str = "") -> List[float]:
+    """What the stepsize has seen; nothing where it is empty. `left_by` is the name of that which has."""
     numbers = groups[0]["stepsize_memory"]
     search = check_line_search(where, groups[0]["line_search"], method, False)
     rule, size = (method.rule, method.memory_size) if search is None else (str(search), search.memory_size)
@@ -103,6 +115,11 @@ def memory_of(where: str, method: _core.Method, groups: Sequence[Mapping[str, An
                          f"numbers, got {numbers!r}; give every group [] to start it afresh")
     if not all(math.isfinite(_options.number(where, "a number of stepsize_memory", each)) for each in numbers):
         raise ValueError(f"[{where}] the numbers of stepsize_memory must be finite, got {numbers!r}")
+    if numbers and left_by not in ("", rule.partition("(")[0]):
+        raise ValueError(f"[{where}] stepsize_memory is what the stepsize '{left_by}' has seen, not '{rule}': give every group "
+                         f"stepsize_memory = [] to start afresh")
+    if numbers:
+        (method if search is None else search).require_memory(where, numbers)
     return [float(each) for each in numbers]
 
 
@@ -116,7 +133,7 @@ def take_starts(parts: Sequence[Part], state: MutableMapping[Any, Any], memory: 
 
 
 def prepare(where: str, parts: Sequence[Part], ready: Ready, state: MutableMapping[Any, Any],
-            search: Optional[Search] = None) -> Union[_core.JointStep, Found]:
+            search: Optional[Search] = None, last: Optional[StepReport] = None) -> Union[_core.JointStep, Found]:
     """s, eta and every part's share of it, of gradients that were checked. On an error nothing has changed."""
     method, lr = ready.method, max(ready.lrs)
     if method.needs_distance:
@@ -124,7 +141,8 @@ def prepare(where: str, parts: Sequence[Part], ready: Ready, state: MutableMappi
     prepared = [part.prepare(own, lr, factors, state) for part, own, factors in zip(parts, ready.gradients, ready.factors)]
     pairings, lengths, slopes, distances = ([found[i] for found in prepared] for i in range(4))
     joint = method.join_parts(pairings, lengths, slopes, distances, step=ready.k, lr=lr, loss=ready.loss,
-                              memory=ready.memory if search is None else [])
+                              memory=ready.memory if search is None else [],
+                              last=0.0 if last is None else last.gamma * last.eta)
     if not math.isfinite(joint.pairing + joint.direction_norm + sum(distances)):
         name = next((row[0] for part in parts for row in part.layers() if not math.isfinite(row[1])), None)
         raise nonfinite_error(where, f"s = {joint.pairing} is not finite: the weights, the momentum or the norm of "

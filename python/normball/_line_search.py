@@ -22,6 +22,8 @@ class Found(NamedTuple):
     shares: List[float]
     memory: List[float]
     report: _core.SearchReport
+    rho: float
+    standstill: str = ""
 
 
 def check_line_search(where: str, text: Any, method: _core.Method, overwrites: bool) -> Optional[_core.SearchRule]:
@@ -37,9 +39,24 @@ def check_line_search(where: str, text: Any, method: _core.Method, overwrites: b
     return rule
 
 
+def plain_number(value: Any) -> float:
+    """float(), but an error for texts and truth values, which it takes as well."""
+    if isinstance(value, (str, bytes, bytearray, bool)) or str(getattr(value, "dtype", "")).endswith("bool"):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
+
+
+def check_closure(where: str, closure: Any, loss: Any = None) -> None:
+    if closure is not None and loss is not None:
+        raise ValueError(f"[{where}.step] got a loss and a closure, which returns one: give one of them")
+    if closure is not None and not callable(closure):
+        raise TypeError(f"[{where}.step] the first argument is a closure, a function that computes the loss, got {closure!r}; a "
+                        f"loss is given by its name, step(loss=loss)")
+
+
 def number(where: str, loss: Any) -> float:
     try:
-        return float(loss)
+        return plain_number(loss)
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"[{where}.step] the closure must return the loss, one number, got {loss!r}") from None
 
@@ -47,9 +64,10 @@ def number(where: str, loss: Any) -> float:
 def begin_search(where: str, groups: Sequence[Mapping[str, Any]], closure: Optional[Closure], loss: Any,
                  ranks: Optional[Ranks]) -> Tuple[Any, Search]:
     """The loss at the weights, whose gradients are there then, and the search whose trials ask the closure."""
+    check_closure(where, closure)
     text, parameters = groups[0]["line_search"], [p for group in groups for p in group["params"]]
     if closure is None:
-        raise ValueError(f"[{where}.step] line_search '{text}' evaluates the loss at other weights: call step(closure), or "
+        raise ValueError(f"[{where}.step] line_search='{text}' evaluates the loss at other weights: call step(closure), or "
                          f"step(closure, loss=loss) after backward() with a closure that only evaluates it")
     backward = False
     if loss is None:
@@ -128,7 +146,8 @@ class Search:
             for parameter, start, _ in moved:
                 parameter.copy_(start)
         eta = report.step / gamma if report.step > 0 else 0.0
-        return Found(joint.pairing, joint.direction_norm, eta, joint.clipped, joint.stalled, joint.shares, memory, report)
+        return Found(joint.pairing, joint.direction_norm, eta, joint.clipped, joint.stalled, joint.shares, memory, report,
+                     joint.rho)
 
     def _together(self) -> float:
         """The loss of a trial, which all ranks must see alike: they decide by it."""

@@ -13,7 +13,7 @@ from . import _core, _facts, _gate, _initialize, _joint, _options, _sharing, _sh
 from ._core import NonFiniteError
 from ._explain import explain_model
 from ._fallback import FallbackPart, check_solver
-from ._line_search import Search, begin_search
+from ._line_search import Search, begin_search, check_closure
 from ._native import Entry, NativePart, is_native
 from ._ranks import Ranks, RanksError
 from ._report import StepReport
@@ -37,7 +37,7 @@ class NormBall(torch.optim.Optimizer):
         alpha: weight of the newest gradient in the momentum, in (0, 1].
         rho, beta, l0, l1: as the method needs them. What it does not use is an error.
         stepsize: a rule that finds it by what it sees, for ``"scion"`` and other methods whose steps all have the length lr:
-            ``"adagrad"``, ``"distance_aware"``, or ``"momo"``, which needs ``step(loss=loss)``. See docs/stepsizes.md.
+            ``"adagrad"``, ``"distance_aware(most=0.01)"``, ``"auto_clipped"``, or ``"momo"``, which needs ``step(loss=loss)``.
         line_search: ``"backtracking"`` or ``"smoothness"``: every step tries its length by the loss, which ``step(closure)`` has.
         short_step: of ``"clipped_scion"``: ``"plain"`` (the default), ``"norm"`` or ``"diameter"``; of ``"s3cg"``:
             ``"norm"`` (the default) or ``"diameter"``.
@@ -121,6 +121,7 @@ class NormBall(torch.optim.Optimizer):
         if self._shared is not None:
             self._shared.forget()
         self._lock = getattr(self, "_lock", None) or threading.RLock()
+        self._remembers = _joint.remembering(self.__dict__.get("param_groups"))
         self.report = None
 
     def __getstate__(self) -> Dict[str, Any]:
@@ -189,9 +190,7 @@ class NormBall(torch.optim.Optimizer):
         """
         _options.check_complete(type(self).__name__, self.param_groups)
         routing = self._routing(_options.number(f"{type(self).__name__}.explain", "grad_clip", grad_clip))
-        if model is None:
-            return routing.explain()
-        return explain_model(type(self).__name__, routing, self.param_groups, model)
+        return routing.explain() if model is None else explain_model(type(self).__name__, routing, self.param_groups, model)
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Loads what state_dict() gave: momentum, options and the count of steps. On an error nothing changes."""
@@ -266,8 +265,10 @@ class NormBall(torch.optim.Optimizer):
             self._lr(entry, method, lrs)
             if self._shared is not None:
                 _sharing.check_entry(where, entry, self._execution, method, self._searches())
+            if method.constrained:
+                entry.route.require_lmo(where)
             if not self._in_core(entry):
-                check_solver(where, entry, method.constrained)
+                check_solver(where, entry)
         return entries
 
     def _make_parts(self, method: _core.Method) -> None:
@@ -312,8 +313,7 @@ class NormBall(torch.optim.Optimizer):
                 self._step(given, search)
             return given
         of_closure = None
-        if closure is not None and loss is not None:
-            raise ValueError(f"[{type(self).__name__}.step] got a loss and a closure, which returns one: give one of them")
+        check_closure(type(self).__name__, closure, loss)
         if closure is not None:
             with torch.enable_grad():
                 of_closure = closure()
@@ -336,8 +336,8 @@ class NormBall(torch.optim.Optimizer):
         if len(self._parts) > 1 or not isinstance(self._parts[0], NativePart):
             _joint.check_finite(where, self._parts, gradients, self.state)
         loss = _joint.loss_for(where, method, given_loss, searches)
-        return _joint.Ready(method, gradients, k, lrs, factors, loss, _joint.memory_of(where, method, self.param_groups),
-                            self.param_groups[0]["maximize"])
+        memory = _joint.memory_of(where, method, self.param_groups, self._remembers)
+        return _joint.Ready(method, gradients, k, lrs, factors, loss, memory, self.param_groups[0]["maximize"])
 
     def _step(self, given_loss: Any, search: Optional[Search] = None) -> None:
         shared = self._shared
@@ -348,7 +348,7 @@ class NormBall(torch.optim.Optimizer):
             if ready is None:
                 return
             method, k, lr = ready.method, ready.k, max(ready.lrs)
-            joint = _joint.prepare(type(self).__name__, self._parts, ready, self.state, search)
+            joint = _joint.prepare(type(self).__name__, self._parts, ready, self.state, search, self.report)
             for part, share in zip(self._parts, joint.shares):
                 part.apply(joint.eta * share)
         except NonFiniteError as error:
@@ -363,13 +363,11 @@ class NormBall(torch.optim.Optimizer):
             shared.finish(self._parts, ready, self.state)
         layers = _joint.layer_reports(self._parts, self._order) if self._execution["layer_reports"] else ()
         self.report = StepReport(k, joint.pairing, joint.eta, lr / method.rho, lr, joint.clipped, layers=layers,
-                                 stalled=joint.stalled, search=getattr(joint, "report", None))
-        for group in self.param_groups:
-            group["step"] = k + 1
-            group["stepsize_memory"] = list(joint.memory)
-        if joint.stalled and not self._warned:
+                                 stalled=joint.stalled, rho=joint.rho, search=getattr(joint, "report", None))
+        self._remembers = _joint.remember(self.param_groups, k, joint.memory)
+        if (joint.stalled or joint.standstill) and not self._warned:
             self._warned = True
-            if text := _initialize.stall(self._entries(), joint.pairing):
+            if text := joint.standstill or _initialize.stall(self._entries(), joint.pairing):
                 warnings.warn(f"[{type(self).__name__}] {text}", stacklevel=3)
 
     def _skip(self, error: NonFiniteError, ready: Optional[_joint.Ready]) -> None:

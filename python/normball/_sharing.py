@@ -79,8 +79,7 @@ class SharedSteps:
             return None
         parts = parts_now()
         if compare:
-            _facts.compare(self._where, self.ranks, [entry for part in parts for entry in part.entries],
-                           [gradient for own in ready.gradients for gradient in own])
+            _facts.compare(self._where, self.ranks, [entry for part in parts for entry in part.entries], ready, state)
             self._compared = True
         for part in parts:
             if isinstance(part, NativePart):

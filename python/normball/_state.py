@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 import torch
 
-from . import _core, _gate, _options, _shards
+from . import _core, _gate, _joint, _options, _shards
 from ._fallback import compute_dtype
 
 
@@ -65,6 +65,7 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
     method = _options.check_groups(where, groups)
     for index, group in enumerate(groups):
         _options.check_lr(where, method, group, index)
+    memory = _joint.memory_of(where, method, groups)
     state = dict(state_dict["state"])
     saved_ids = [i for group in groups for i in group["params"]]
     names = [name for own in _options.names_of(where, own_groups) for name in own]
@@ -74,6 +75,10 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
             continue
         _check_same_shape(where, name, parameter, state[index])
         _check_cut(where, name, parameter, state[index])
+        _check_finite(where, name, state[index])
+        if method.needs_distance and any(memory) and "momentum" in state[index] and "start" not in state[index]:
+            raise ValueError(f"[{where}] the state dict has no start of '{name}', from which the stepsize '{method.rule}' measures "
+                             f"distances: load what state_dict() gave, or give its groups stepsize_memory = [] to start afresh")
         state[index] = {key: _Wrapped(value) if key in ("momentum", "basis", "start") else value
                         for key, value in state[index].items()}
     return {**state_dict, "state": state, "param_groups": groups}
@@ -108,6 +113,13 @@ def _check_same_shape(where: str, name: str, parameter: torch.Tensor, saved: Any
         if isinstance(tensor, torch.Tensor) and tensor.shape != parameter.shape:
             raise ValueError(f"[{where}] the state dict is of another model: its {key} of '{name}' is {list(tensor.shape)}, the "
                              f"parameter {list(parameter.shape)}")
+
+
+def _check_finite(where: str, name: str, saved: Mapping[str, Any]) -> None:
+    for key in ("momentum", "start"):
+        tensor = saved.get(key)
+        if tensor is not None and not bool(torch.isfinite(_shards.local(tensor)).all()):
+            raise ValueError(f"[{where}] the {key} of '{name}' in the state dict has an entry that is not finite")
 
 
 def _check_cut(where: str, name: str, parameter: torch.Tensor, saved: Any) -> None:

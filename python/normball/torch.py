@@ -77,8 +77,8 @@ class ClippedScion(NormBall):
     """Algorithm 3 (unconstrained, the default) or 4 (constrained): the step of Scion, clipped at s = rho.
 
     ``short_step`` is for the constrained method: ``"plain"`` clips s itself, as in the paper's experiments;
-    ``"norm"`` and ``"diameter"`` are its variants 1 and 2. With ``rho="auto"`` the threshold is the median of the last 100 s (the
-    stepsize ``"auto_clipped"``). All other options are those of NormBall.
+    ``"norm"`` and ``"diameter"`` are its variants 1 and 2. With ``rho="auto"`` the threshold is the (lower) median of the last 100 s
+    above 0 (the stepsize ``"auto_clipped"``), and ``report.rho`` tells it. All other options are those of NormBall.
 
     >>> optimizer = ClippedScion(model, lr=1e-3, alpha=0.1, rho=100, radii={"hidden": 50, "output": 3000})
     """

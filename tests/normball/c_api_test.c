@@ -978,6 +978,7 @@ static void test_stepsizes_are_their_formulas(void) {
             NORMBALL_OK);
       CHECK(near(report.gamma * report.eta, length, 1e-14));
       CHECK(report.rho == (r == 3 ? seen[k] : 0));
+      CHECK(report.clipped == (r == 3 && sizes[k] >= seen[k])); /* also at first, where it is 0 */
       position -= length;
       CHECK(near(x[0], 1 + 0.6 * position, 1e-14) && near(x[1], 2 + 0.8 * position, 1e-14));
     }
@@ -1040,6 +1041,15 @@ static void test_stepsizes_refuse(void) {
   size_t count = 7;
   options.stepsize = "adagard";
   CHECK_INVALID(normball_create("ucg", NORMBALL_F64, &layer, 1, &options, &optimizer), "adagrad");
+  options.stepsize = "clipped(rho=1)";
+  CHECK_INVALID(normball_create("ucg", NORMBALL_F64, &layer, 1, &options, &optimizer),
+                "leave stepsize out; stepsizes are adagrad, distance_aware, momo or auto_clipped");
+  options.stepsize = "distance_aware(most=2)";
+  options.lr = 0.5;
+  CHECK(normball_create("scion", NORMBALL_F64, &layer, 1, &options, &optimizer) == NORMBALL_OK);
+  CHECK_INVALID(normball_set_lr(optimizer, 0.75), "can reach 1.5");
+  normball_destroy(optimizer);
+  options.lr = 0.1;
   options.stepsize = "momo(f_star=1)";
   CHECK_INVALID(normball_create("sd", NORMBALL_F64, &layer, 1, &options, &optimizer),
                 "rule of its own");

@@ -240,10 +240,13 @@ TEST(SearchRule, PrintsParsesAndRefuses) {
   Optimizer<double> adagrad(make_method("ucg", {.lr = 1, .stepsize = AdaGrad{}}), net.layers,
                             {.undoable = true});
   expect_invalid([&] { LineSearch<double> search(adagrad); }, {"[LineSearch]", "adagrad"});
-  Optimizer<double> early(ggnc(1, 1), net.layers);
-  LineSearch<double> search(early);
-  expect_error<std::logic_error>([&] { search.step(net.parameters(), 1, [] { return 1.0; }); },
-                                 {"Execution::undoable"});
+  for (const Execution& execution : {Execution{},
+                                     {.overwrite_gradients = true, .undoable = true},
+                                     {.light = true, .undoable = true}}) {
+    Optimizer<double> other(ggnc(1, 1), net.layers, execution);
+    expect_invalid([&] { LineSearch<double> search(other); },
+                   {"[LineSearch]", "Execution::undoable", "overwrite_gradients"});
+  }
 }
 
 }  // namespace

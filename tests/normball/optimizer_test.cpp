@@ -94,11 +94,40 @@ TEST(Optimizer, LrFactorScalesALayersStep) {
     EXPECT_LE(max_difference(scaled.weights[l], expected), 1e-14);
   }
   parameters[0].lr_factor = -1;
-  expect_invalid([&] { second.step(parameters); }, {"[Optimizer::step]", "lr factor"});
+  expect_invalid([&] { second.step(parameters); }, {"[Optimizer::step]", "lr of '", "negative"});
   // Nothing may carry a constrained layer out of its ball.
   Optimizer<double> constrained(scion(0.6, 1), scaled.layers);
   parameters[0].lr_factor = 2;
-  expect_invalid([&] { constrained.step(parameters); }, {"[Optimizer::step]", "at most 1"});
+  expect_invalid([&] { constrained.step(parameters); },
+                 {"[Optimizer::step]", "lr of '", "gamma eta <= 1"});
+}
+
+// The longest step is lr times the most that the rule gives: either may be above 1.
+TEST(Constrained, TheBoundIsOnTheLongestStepNotOnTheLr) {
+  const auto far = [](double lr, double most) {
+    return make_method("scion", {.lr = lr, .stepsize = DistanceAware{.first = 0.4, .most = most}});
+  };
+  for (const auto& [lr, most] : {std::pair(0.5, 2.0), std::pair(1.25, 0.8)}) {
+    Model<double> model(every_norm(), 3);
+    Random random(3);
+    model.move_into_ball(random);
+    Optimizer<double> optimizer(far(lr, most), model.layers);
+    double longest = 0;
+    for (int k = 0; k < 30; ++k) {
+      model.new_gradients(random);
+      const StepReport& report = optimizer.step(model.parameters());
+      longest = std::max(longest, report.gamma * report.eta);
+      EXPECT_LE(model.product_norm(), 1 + 1e-9);
+    }
+    EXPECT_GT(longest, 0.1);
+    auto parameters = model.parameters();
+    parameters[0].lr_factor = 1.25;
+    expect_invalid([&] { optimizer.step(parameters); }, {"lr of '", "can reach 1.25"});
+  }
+  for (const auto& [lr, most] : {std::pair(0.5, 2.5), std::pair(1.25, 1.0)}) {
+    expect_invalid([&, lr = lr, most = most] { far(lr, most); },
+                   {"gamma eta <= 1", "can reach 1.25"});
+  }
 }
 
 TEST(Constrained, IteratesStayInTheBall) {

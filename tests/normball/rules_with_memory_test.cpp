@@ -461,6 +461,18 @@ TEST(Stepsize, ReplacesTheRuleOfMethodsWithoutOne) {
   expect_invalid([] { make_method("ggnc", {.lr = 1, .rho = 1, .stepsize = Momo{}}); },
                  {"'ggnc'", "clipped(rho=1)", "'momo'", "'ucg'"});
   expect_invalid([] { make_method("ucg", {.stepsize = AdaGrad{}}); }, {"'ucg' needs lr"});
+  for (const auto text : {"adagrad(b0=2)", "distance_aware", "momo", "auto_clipped"}) {
+    EXPECT_EQ(parse_stepsize(text), parse_step_rule(text));
+  }
+  // The rules of methods come with these.
+  for (const auto text : {"normalized(rho=2)", "steepest", "clipped(rho=1)", "clipped",
+                          "short_step(rho=1, norm)", "open_loop", "adaptive(l0=1, l1=2)"}) {
+    expect_invalid([&] { parse_stepsize(text); },
+                   {text, "leave stepsize out", "adagrad, distance_aware, momo or auto_clipped"});
+  }
+  expect_invalid([] { make_method("ucg", {.lr = 1, .stepsize = Clipped{3}}); },
+                 {"[make_method]", "'clipped(rho=3)'", "auto_clipped"});
+  expect_invalid([] { parse_stepsize("adagard"); }, {"stepsize 'adagard'", "'adagrad'", "momo"});
   // In the ball no step may be longer than 1.
   expect_invalid([] { make_method("scion", {.stepsize = DistanceAware{}}); }, {"gamma eta <= 1"});
   make_method("scion", {.stepsize = DistanceAware{.most = 1}});

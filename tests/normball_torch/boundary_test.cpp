@@ -737,7 +737,7 @@ TEST(Groups, RulesGiveLrs) {
   Tensor w = parameter({4, 3}, 1);
   const std::vector<normball::RoutingRule> rules = {{"w", {.lr = 1.5}}};
   expect_error([&] { Scion({w}, ScionOptions(0.5).constrained(true).names({"w"}).rules(rules)); },
-               {"'w'", "at most 1", "1.5"});
+               {"'w'", "gamma eta <= 1", "1.5"});
   expect_error([&] { Scion({w}, ScionOptions(0).names({"w"}).rules(rules)); },
                {"'w'", "started at 0"});
 }

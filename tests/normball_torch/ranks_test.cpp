@@ -353,6 +353,49 @@ void see_other_numbers() {
   optimizer->step(2);
 }
 
+// The second and the third step begin with another start and another momentum in rank 1, the fourth
+// with another count of steps: all refuse them.
+void load_other_states() {
+  const auto ranks = meet();
+  Network network(torch::kFloat32);
+  const auto optimizer = optimizer_for(network, ranks);
+  for (int step = 0; step < 2; ++step) {
+    set_same_gradients(network, step);
+    optimizer->step();
+  }
+  optimizer->consolidate_state();
+  const auto memory = optimizer->rule_memory();
+  const Tensor before = network.parameters_in_order[0].detach().clone();
+  const auto refused = [&] {
+    try {
+      optimizer->step();
+    } catch (const RanksError& error) {
+      std::cerr << error.what() << '\n';
+      return;
+    }
+    throw std::logic_error("no error");
+  };
+  const float more = ranks->rank() == 1 ? 1 : 0;
+  Tensor good;
+  for (const std::string name :
+       {"start.square", "momentum.square", "start.bias", "momentum.bias"}) {
+    for (const bool other : {true, false}) {
+      for (auto& [each, tensor] : optimizer->layer_state()) {
+        if (each != name) continue;
+        if (other) good = tensor.clone();
+        tensor.copy_(other ? good + more : good);
+      }
+      optimizer->set_steps_taken(2, memory);
+      if (other) refused();
+    }
+  }
+  optimizer->set_steps_taken(ranks->rank() == 1 ? 3 : 2, memory);
+  refused();
+  optimizer->set_steps_taken(2, memory);
+  if (!torch::equal(before, network.parameters_in_order[0])) throw std::logic_error("moved");
+  optimizer->step();
+}
+
 const std::map<std::string, void (*)()> bodies = {{"take_steps", take_steps},
                                                   {"train_on_shares", train_on_shares},
                                                   {"bad_gradient", meet_a_bad_gradient},
@@ -360,7 +403,8 @@ const std::map<std::string, void (*)()> bodies = {{"take_steps", take_steps},
                                                   {"reduce", reduce_to_owners},
                                                   {"disagree", disagree},
                                                   {"forget", forget_something},
-                                                  {"other_numbers", see_other_numbers}};
+                                                  {"other_numbers", see_other_numbers},
+                                                  {"other_states", load_other_states}};
 
 int run_body(const std::string& name) {
   try {
@@ -497,6 +541,17 @@ TEST(Ranks, OtherNumbersForTheStepsizeAreRefusedByAll) {
   expect_all_well(results);
   expect_texts(results, {"the loss in rank 1 is 1.5, in rank 0 2", "batches together",
                          "in rank 1 has seen other steps", "same checkpoint"});
+}
+
+TEST(Ranks, OtherStartsMomentaAndCountsOfStepsAreRefusedByAll) {
+  const TemporaryDirectory directory;
+  const auto results =
+      run_ranks("other_states", 2, directory.path(), with({{"STEPSIZE", "distance_aware"}}));
+  expect_all_well(results);
+  expect_texts(results, {"the start of 'square' in rank 1 is not that of rank 0",
+                         "the momentum of 'square' in rank 1", "the start of 'bias' in rank 1",
+                         "the momentum of 'bias' in rank 1", "load the same checkpoint",
+                         "rank 1 has taken 3 steps, rank 0 2"});
 }
 
 template <class T>

@@ -276,6 +276,13 @@ TEST(Stepsizes, MistakesInOptionsAreNamed) {
   expect_error([&] { Scion(parameters, NormBallOptions(lr).stepsize("adagard")); },
                {"adagard", "adagrad"});
   expect_error([&] { Scion(parameters, NormBallOptions().stepsize("momo")); }, {"lr"});
+  for (const std::string rule : {"clipped(rho=1)", "steepest", "normalized", "open_loop"}) {
+    const auto options = NormBallOptions(lr).stepsize(rule);
+    const std::vector<std::string> parts = {"'" + rule + "'", "leave stepsize out",
+                                            "adagrad, distance_aware, momo or auto_clipped"};
+    expect_error([&] { Scion(parameters, options); }, parts);
+    expect_error([&] { ClippedScion(parameters, options); }, parts);
+  }
   expect_error(
       [&] { Scion(parameters, NormBallOptions().constrained(true).stepsize("distance_aware")); },
       {"distance_aware can reach inf", "ball"});
@@ -284,6 +291,83 @@ TEST(Stepsizes, MistakesInOptionsAreNamed) {
                       std::make_unique<NormBallOptions>(NormBallOptions().stepsize("momo")));
   expect_error([&] { Scion(groups, NormBallOptions(lr).stepsize("adagrad")); },
                {"group 0", "stepsize", "'momo'"});
+}
+
+// The longest step counts, in every group: lr times the most that the rule gives.
+TEST(Stepsizes, InTheBallTheLongestStepCountsNotTheLr) {
+  const auto options = [](double own_lr, double most) {
+    return NormBallOptions(own_lr).constrained(true).stepsize(
+        "distance_aware(first=0.4, most=" + std::to_string(most) + ")");
+  };
+  for (const Way way : ways) {
+    for (const auto& [own_lr, most] : {std::pair(0.5, 2.0), std::pair(1.25, 0.8)}) {
+      auto parameters = weights(way);
+      Scion optimizer(parameters, options(own_lr, most).force_aten(way == Way::Aten));
+      train(optimizer, parameters, 0, 5);
+      EXPECT_GT(optimizer.report().gamma * optimizer.report().eta, 0);
+      optimizer.param_groups()[0].options().set_lr(2 * own_lr);
+      evaluate(parameters, 5);
+      expect_error([&] { optimizer.step(); },
+                   {"lr of 'param", "gamma eta <= 1", "distance_aware", "can reach 2"});
+    }
+  }
+  const auto parameters = weights(Way::Core);
+  for (const auto& [own_lr, most] : {std::pair(0.5, 2.5), std::pair(1.25, 1.0)}) {
+    expect_error([&, own_lr = own_lr, most = most] { Scion(parameters, options(own_lr, most)); },
+                 {"gamma eta <= 1", "can reach 1.25"});
+  }
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  groups.emplace_back(parameters, std::make_unique<NormBallOptions>(0.625));
+  expect_error([&] { Scion(groups, options(0.5, 2)); }, {"'param0'", "can reach 1.25"});
+}
+
+// At once, and alike in the core and in tensor operations.
+TEST(Stepsizes, ClippedSingularValuesDoNotSuitABall) {
+  for (const bool aten : {false, true}) {
+    const auto options = NormBallOptions(0.1).force_aten(aten).norm("spectral(solver=clip)");
+    const auto parameters = weights(Way::Core);
+    expect_error([&] { Scion(parameters, NormBallOptions(options).constrained(true)); },
+                 {"[NormBall]", "'param0' clips singular values", "solver=exact"});
+    expect_error([&] { Scion(parameters, NormBallOptions(0.1).constrained(true).solver("clip")); },
+                 {"'param0' clips singular values"});
+    Scion(parameters, NormBallOptions(options));
+  }
+}
+
+// How many lines of stderr, where LibTorch's warnings go, have this part.
+int warnings_of(const std::function<void()>& body, const std::string& part) {
+  testing::internal::CaptureStderr();
+  body();
+  std::istringstream lines(testing::internal::GetCapturedStderr());
+  int count = 0;
+  for (std::string line; std::getline(lines, line);) {
+    count += static_cast<int>(line.find(part) != std::string::npos);
+  }
+  return count;
+}
+
+TEST(Stepsizes, StepsBelowTheSpacingOfTheTypeArePointedOut) {
+  const auto run = [](torch::ScalarType type, double first, std::vector<double> lrs) {
+    Tensor w = torch::ones({4, 3}, type).set_requires_grad(true);
+    Scion optimizer(
+        {w}, NormBallOptions().stepsize("distance_aware(first=" + std::to_string(first) + ")"));
+    const int count = warnings_of(
+        [&] {
+          for (const double each : lrs) {
+            optimizer.param_groups()[0].options().set_lr(each);
+            w.mutable_grad() = torch::ones_like(w.detach());
+            optimizer.step();
+          }
+        },
+        "changed no weight");
+    return std::pair(count, (w.detach() != 1).any().item<bool>());
+  };
+  const std::pair stands(1, false), moves(0, true);
+  EXPECT_EQ(run(torch::kBFloat16, 1e-4, {1, 1, 1}), stands);
+  EXPECT_EQ(run(torch::kHalf, 1e-5, {1, 1, 1}), stands);
+  EXPECT_EQ(run(torch::kBFloat16, 0.1, {1, 1, 1}), moves);
+  EXPECT_EQ(run(torch::kFloat32, 1e-4, {1, 1, 1}), moves);
+  EXPECT_EQ(run(torch::kFloat32, 1e-4, {0, 1}), moves);  // a warm-up from 0
 }
 
 NormBallOptions& defaults_of(NormBall& optimizer) {
@@ -327,6 +411,41 @@ TEST(Stepsizes, FilesOfOtherStepsizesAreRefusedThoseWithoutOneOpen) {
   expect_error([&] { other.set_steps_taken(3); }, {"remembers 1 numbers", "got 0"});
   const double bad[] = {INFINITY};
   expect_error([&] { other.set_steps_taken(3, bad); }, {"inf"});
+  EXPECT_EQ(other.steps_taken(), 2);
+}
+
+TEST(Stepsizes, FilesThatNoStepCanGoOnWithAreRefused) {
+  auto parameters = weights(Way::Core), others = weights(Way::Core);
+  Scion optimizer(parameters, options_for("distance_aware", Way::Core).alpha(0.3));
+  train(optimizer, parameters, 0, 2);
+  Scion other(others, options_for("distance_aware", Way::Core).alpha(0.3));
+  train(other, others, 0, 1);
+  const Everything before(other, others);
+  using State = normball::optim::NormBallParamState;
+  const auto refused = [&](const std::function<void(State&)>& spoil,
+                           const std::vector<std::string>& parts) {
+    auto& state = static_cast<State&>(*optimizer.state().begin()->second);
+    const State good = state;
+    spoil(state);
+    const std::string file = saved(optimizer);
+    state = good;
+    expect_error([&] { load(other, file); }, parts);
+    EXPECT_EQ(before, Everything(other, others));
+  };
+  for (const bool start : {false, true}) {
+    const auto put = [=](const std::function<Tensor(const Tensor&)>& change) {
+      return [=](State& state) {
+        Tensor& own = start ? state.start() : state.momentum_buffer();
+        own = change(own);
+      };
+    };
+    const std::string what = start ? "the saved start of" : "the saved momentum of";
+    refused(put([](const Tensor& own) { return own / 0; }), {what, "not finite"});
+    refused(put([](const Tensor& own) { return own.to(torch::kInt); }), {what, "Int"});
+    refused(put([](const Tensor& own) { return own.flatten().narrow(0, 0, 2); }), {what, "[2]"});
+  }
+  refused([](State& state) { state.start() = Tensor(); }, {"no start of", "distances"});
+  load(other, saved(optimizer));
   EXPECT_EQ(other.steps_taken(), 2);
 }
 

@@ -366,6 +366,31 @@ def other_models_and_settings():
     nothing_moves(optimizer, model, RanksError, "the gradient of '0.weight' in rank 1 is not that of rank 0: average")
 
 
+def states_that_differ():
+    model = network()
+    optimizer = Scion(model, alpha=0.3, stepsize="distance_aware", process_group=dist.group.WORLD)
+    for k in range(2):
+        set_gradients(model, k)
+        optimizer.step()
+    good = optimizer.consolidate_state()
+    set_gradients(model, 2)
+    for key, index, name in (("start", 2, "2.weight"), ("momentum", 2, "2.weight"), ("start", 7, "6.bias"), ("momentum", 7, "6.bias")):
+        other = copy.deepcopy(good)
+        if rank() == 1:
+            other["state"][index][key].view(-1)[0] += 1
+        optimizer.load_state_dict(other)
+        nothing_moves(optimizer, model, RanksError, f"the {key} of '{name}' in rank 1 is not that of rank 0: ")
+    optimizer.load_state_dict(good)
+    optimizer.step()
+    for p in model.parameters():
+        optimizer.state[p]["start"] = torch.zeros_like(p) + rank()  # a run that starts afresh takes its own
+    for group in optimizer.param_groups:
+        group["stepsize_memory"] = []
+    optimizer._shared._compared = False
+    optimizer.step()
+    assert all(float(optimizer.state[p]["start"].abs().sum()) > 0 for p in model.parameters())
+
+
 def refusals():
     world = dist.group.WORLD
     expect(ValueError, "'0.weight' cannot be stepped: it is torch.bfloat16",

@@ -244,9 +244,13 @@ def test_the_average_belongs_to_its_parameters():
         averaged.step()
     assert averaged.state_dict()["step"] == 1
     fresh = Averaged(torch.optim.SGD(p, lr=0.1), "soda")
-    for bad in ({}, [], {**state, "step": -1}, {**state, "first": state["first"][:1]}):
+    for bad in ({}, [], {**state, "step": -1}, {**state, "first": state["first"][:1]},
+                {**state, "first": [t / 0 for t in state["first"]]}, {**state, "first": [t.int() for t in state["first"]]},
+                {**state, "first": [[1.0, 2.0]] * 2}, {**state, "iterates": 3}):
         with pytest.raises(ValueError, match="Averaged.load_state_dict"):
             fresh.load_state_dict(bad)
+    with pytest.raises(TypeError, match=r"\[Averaged.step\] the first argument is a closure, .*got 1.0"):
+        averaged.step(1.0)
     with pytest.raises(ValueError, match="must be a text"):
         Averaged(optimizer, None)
 

@@ -559,3 +559,18 @@ def test_the_role_of_a_group_counts_before_the_norm_of_the_constructor():
                              **OPTIONS)
     rows = optimizer.explain().splitlines()
     assert any("spectral" in row and " 5 " in row for row in rows) and any(" row " in row for row in rows), rows
+
+
+def test_clipped_singular_values_do_not_suit_a_ball():
+    """At once, and alike in the core and in torch operations."""
+    texts = set()
+    for options in (dict(solver="clip"), dict(norm="spectral(solver=clip(share=0.1))")):
+        for backend in ("auto", "torch"):
+            with pytest.raises(ValueError, match="'0.0' clips singular values.*no LMO.*unconstrained method, or solver=exact") as info:
+                Scion([torch.ones(4, 3)], 0.1, 0.5, constrained=True, backend=backend, **options)
+            texts.add(str(info.value))
+            Scion([torch.ones(4, 3)], 0.1, 0.5, backend=backend, **options)
+    assert len(texts) == 1
+    optimizer = Scion([torch.ones(4, 3)], 0.1, 0.5, constrained=True)
+    with pytest.raises(ValueError, match="no LMO"):
+        optimizer.add_param_group({"params": [torch.ones(3, 2)], "norm": "spectral(solver=clip)"})

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not dist.is_available(), reason="torch without d
 ON_FOUR = ["bits_with_options", "each_momentum_has_one_owner", "the_global_batch", "states_of_other_numbers_of_ranks",
            "parameters_that_come_and_go", "bad_gradients_in_one_rank"]
 ON_TWO = ["bits_of_all_methods", "parameters_that_come_and_go", "closures_and_steps_without_gradients", "line_searches",
-          "bad_gradients_in_one_rank", "other_errors_in_one_rank", "other_models_and_settings", "refusals"]
+          "bad_gradients_in_one_rank", "other_errors_in_one_rank", "other_models_and_settings", "states_that_differ", "refusals"]
 _results = {}
 
 

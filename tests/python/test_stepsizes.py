@@ -2,6 +2,7 @@
 import copy
 import math
 import pickle
+import warnings
 
 import pytest
 import torch
@@ -175,6 +176,11 @@ def test_what_a_stepsize_refuses_changes_nothing():
                               (dict(loss=0.25), ValueError, "below f_star = 0.5"),
                               (dict(loss=math.nan), NonFiniteError, "loss is nan"),
                               (dict(loss=torch.ones(2)), ValueError, "one number"),
+                              (dict(loss="3"), ValueError, "one number, got '3'"),
+                              (dict(loss=True), ValueError, "one number, got True"),
+                              (dict(loss=torch.tensor(True)), ValueError, "one number"),
+                              (dict(closure=lambda: "3"), ValueError, "one number, got '3'"),
+                              (dict(closure=1.0), TypeError, r"closure, .*got 1.0.*step\(loss=loss\)"),
                               (dict(closure=lambda: 2.0, loss=2.0), ValueError, "closure"),
                               (dict(closure=lambda: None), ValueError, "needs the loss")):
         with pytest.raises(error, match=text):
@@ -216,6 +222,128 @@ def test_another_stepsize_needs_an_empty_memory():
         group["stepsize_memory"] = []
     optimizer.step()
     assert len(optimizer.param_groups[0]["stepsize_memory"]) == 2
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_as_many_numbers_of_another_stepsize_are_not_taken_for_its_own(resumed):
+    model, optimizer = prepared("momo", torch.float64)
+    batches = Batches()
+    optimizer.step(loss=backward(model, batches(0)))
+    if resumed:
+        saved = optimizer.state_dict()
+        optimizer = optimizer_of("momo", model, "core")
+        optimizer.load_state_dict(saved)
+    for group in optimizer.param_groups:
+        group["stepsize"] = "momo(f_star=0.25)"  # other numbers of the same rule keep it
+    optimizer.step(loss=backward(model, batches(1)))
+    for group in optimizer.param_groups:
+        group["stepsize"] = "distance_aware"
+    backward(model, batches(2))
+    with pytest.raises(ValueError, match="what the stepsize 'momo' has seen, not 'distance_aware': .*afresh"):
+        optimizer.step()
+    for group in optimizer.param_groups:
+        group["stepsize_memory"] = []
+    optimizer.step()
+    optimizer.step()
+
+
+def test_state_that_no_step_can_go_on_with_is_refused_when_it_is_loaded():
+    model, optimizer = prepared("distance", torch.float64)
+    optimizer.step(loss=backward(model, Batches()(0)))
+    good = optimizer.state_dict()
+    _, other = prepared("distance", torch.float64)
+    before = pickle.dumps(other.state_dict())
+    some = torch.zeros_like(good["state"][0]["start"])
+
+    def refused(change, text):
+        bad = copy.deepcopy(good)
+        change(bad)
+        with pytest.raises(ValueError, match=text):
+            other.load_state_dict(bad)
+        assert pickle.dumps(other.state_dict()) == before
+
+    def memory(numbers):
+        def change(bad):
+            for group in bad["param_groups"]:
+                group["stepsize_memory"] = numbers
+        return change
+
+    for key in ("start", "momentum"):
+        for value, text in ((some[:1], r"\[1, "), (some.int(), "dense floating-point.*int32"), (some / 0, "not finite"),
+                            ([1.0], "dense floating-point.*list"), (some[:1, :1].expand_as(some), "expand")):
+            refused(lambda bad: bad["state"][0].update({key: value}), f"{key} of .*{text}")
+    refused(lambda bad: bad["state"][0].pop("start"), "no start of .*distance_aware")
+    refused(memory([1.0]), "2 numbers.*afresh")
+    refused(memory([-1.0, 1.0]), "cannot have left these numbers")
+    refused(memory([math.nan, 1.0]), "must be a number")
+    refused(memory(3), "list of 2 numbers")
+    refused(lambda bad: bad["param_groups"][0].update(stepsize_memory=[1.0, 2.0]), "stepsize_memory belongs to the whole")
+    other.load_state_dict(good)
+
+
+def test_the_rules_of_methods_are_no_stepsizes():
+    for rule in ("normalized(rho=2)", "steepest", "clipped(rho=1)", "open_loop", "adaptive(l0=1, l1=2)", "short_step(rho=1)"):
+        for lr in (0.1, None):
+            with pytest.raises(ValueError, match="leave stepsize out.*adagrad, distance_aware, momo or auto_clipped"):
+                Scion(mixed(), lr, alpha=0.1, stepsize=rule)
+
+
+def test_in_the_ball_the_longest_step_counts_not_the_lr():
+    def make(lr, most, stepsize="distance_aware(first=0.4, most={})", **options):
+        return Scion(torch.nn.Linear(4, 3), lr=lr, alpha=1.0, constrained=True, stepsize=stepsize.format(most), **options)
+
+    for lr, most in ((0.5, 2), (1.25, 0.8)):
+        for backend in ("auto", "torch"):
+            optimizer = make(lr, most, backend=backend)
+            for k in range(8):
+                for p in optimizer.param_groups[0]["params"]:
+                    p.grad = torch.randn(p.shape)
+                optimizer.step()
+            optimizer.param_groups[0]["lr"] = 2 * lr
+            with pytest.raises(ValueError, match="gamma eta <= 1.*can reach 2"):
+                optimizer.step()
+            optimizer.param_groups[0].update(lr=2 * lr, stepsize=f"distance_aware(first=0.1, most={most / 2})")
+            optimizer.step()  # both at once
+            optimizer.param_groups[0].update(lr=lr, stepsize=f"distance_aware(first=0.1, most={most})")
+            optimizer.step()
+    for lr, most in ((0.5, 2.5), (1.25, 1.0), (None, 1.25)):
+        with pytest.raises(ValueError, match=r"gamma eta <= 1 .* can reach 1.25"):
+            make(lr, most)
+
+
+def test_steps_below_the_spacing_of_the_type_are_pointed_out():
+    def run(dtype, first, lrs=(1.0, 1.0, 1.0)):
+        parameter = torch.nn.Parameter(torch.ones(4, 3, dtype=dtype))
+        optimizer = Scion([parameter], alpha=1.0, stepsize=f"distance_aware(first={first})")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for lr in lrs:
+                optimizer.param_groups[0]["lr"] = lr
+                parameter.grad = torch.ones_like(parameter)
+                optimizer.step()
+        texts = [str(each.message) for each in caught]
+        assert all(text.startswith("[Scion] a step of the stepsize") and "changed no weight" in text for text in texts)
+        return len(texts), bool((parameter != 1).any())
+
+    assert run(torch.bfloat16, 1e-4) == run(torch.float16, 1e-5) == (1, False)
+    assert run(torch.bfloat16, 0.1) == run(torch.float32, 1e-4) == run(torch.float64, 1e-4) == (0, True)
+    assert run(torch.float32, 1e-4, (0.0, 1.0)) == (0, True)  # a warm-up from 0
+
+
+def test_the_report_has_the_rho_of_the_step():
+    model = mixed()
+    batches, seen = Batches(), []
+    optimizer = ClippedScion(mixed_groups(model), 0.02, 0.3, "auto")
+    for k in range(6):
+        backward(model, batches(k))
+        optimizer.step()
+        past = sorted(seen)  # of an even number the lower median
+        assert optimizer.report.rho == (past[(len(past) - 1) // 2] if past else 0)
+        seen.append(optimizer.report.s)
+    assert optimizer.report.clipped == (optimizer.report.s >= optimizer.report.rho)
+    for made, rho in ((ClippedScion(mixed_groups(model), 0.02, 0.3, 2.5), 2.5), (Scion(mixed_groups(model), 0.02, 0.3), 0)):
+        made.step()
+        assert made.report.rho == rho
 
 
 def test_state_from_before_there_were_stepsizes_opens():

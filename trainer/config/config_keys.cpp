@@ -56,7 +56,7 @@ void check_schedule(std::string_view text) {
   if (text != "none") parse_schedule(text);
 }
 void check_stepsize(std::string_view text) {
-  if (text != "none") parse_step_rule(text);
+  if (text != "none") parse_stepsize(text);
 }
 void check_line_search(std::string_view text) {
   if (text != "none") parse_line_search(text);
@@ -247,13 +247,14 @@ std::vector<Key> make_keys() {
             {}, check_schedule);
   optimizer("rho", place<&Config::optimizer, &O::rho>(), positive,
             "clipping threshold on s, in the units of the loss's reduction. auto (clipped_gd, "
-            "clipped_lars and the clipped scions): the median of the last 100 s");
+            "clipped_lars and the clipped scions): the lower median of the last 100 s");
   optimizer("rho_schedule", place<&Config::optimizer, &O::rho_schedule>(), {},
             "rho over the steps, in place of optimizer.rho; lr stays gamma rho", {},
             check_schedule);
   optimizer("stepsize", place<&Config::optimizer, &O::stepsize>(), {},
             "a rule that finds the length of steps: none (all have the length lr), adagrad, "
-            "distance_aware (which needs no lr), momo(f_star=0) or auto_clipped(quantile=0.5)",
+            "distance_aware(most=0.01) (which needs no lr, but a bound), momo(f_star=0) or "
+            "auto_clipped(quantile=0.5)",
             {}, check_stepsize);
   optimizer("line_search", place<&Config::optimizer, &O::line_search>(), {},
             "tries steps by the loss of the same batch, in forward passes: none, backtracking or "

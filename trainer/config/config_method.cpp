@@ -34,7 +34,7 @@ bool reads_rho(const OptimizerConfig& options) {
 
 bool finds_scale(const OptimizerConfig& options) {
   return options.stepsize != "none" && is_core_method(options.method) &&
-         takes_stepsize(options.method) && needs_distance(parse_step_rule(options.stepsize));
+         takes_stepsize(options.method) && needs_distance(parse_stepsize(options.stepsize));
 }
 
 bool finds_rho(const OptimizerConfig& options) {
@@ -118,7 +118,7 @@ Method core_method(const Config& config, std::int64_t steps) {
                       .l1 = options.l1,
                       .short_step = parse_short_step(options.short_step)};
   if (const auto rho = rho_schedule(options)) given.rho = rho->at(0);
-  if (chosen.stepsize) given.stepsize = parse_step_rule(*chosen.stepsize);
+  if (chosen.stepsize) given.stepsize = parse_stepsize(*chosen.stepsize);
   Method method = make_method(chosen.name, given);
   if (method.norm) use_solver(*method.norm, options.solver);
   return method;

@@ -69,7 +69,7 @@ void Passes<T>::bind(std::string_view where, std::span<const Parameter<T>> param
   }
   double next_alpha = method.alpha.at(step + 1);
   if (!(next_alpha > 0 && next_alpha <= 1)) next_alpha = alpha;  // that step will be refused
-  require_parameters(where, layers_, parameters, method.lr.at(step), method.constrained);
+  require_parameters(where, layers_, parameters, method, method.lr.at(step));
   for (size_t l = 0; l < layers_.size(); ++l) {
     if (!parameters[l].has_gradient) continue;
     layers_[l].buffers().require_scaled_for(where, layers_[l].name(), alpha);

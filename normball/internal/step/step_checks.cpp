@@ -85,7 +85,7 @@ void require_weights(std::string_view where, const std::vector<LayerStep<T>>& la
 
 template <class T>
 void require_parameters(std::string_view where, std::vector<LayerStep<T>>& layers,
-                        std::span<const Parameter<T>> parameters, double lr, bool constrained) {
+                        std::span<const Parameter<T>> parameters, const Method& method, double lr) {
   require_weights(where, layers, parameters);
   for (size_t l = 0; l < layers.size(); ++l) {
     const auto& [weight, gradient, has_gradient, momentum, lr_factor, start] = parameters[l];
@@ -99,11 +99,7 @@ void require_parameters(std::string_view where, std::vector<LayerStep<T>>& layer
                     "' comes with a momentum, but the optimizer keeps ",
                     "its own: construct it with Execution::external_momentum, or leave it out");
     }
-    if (!allowed(lr_factor * lr, constrained)) {
-      throw_invalid(where, "lr times the lr factor of '", layers[l].name(),
-                    "' must be finite, not negative", allowed_text(constrained), ", got ",
-                    lr_factor * lr);
-    }
+    require_lr(where, method, lr_factor * lr, layers[l].name());
   }
 }
 
@@ -179,7 +175,7 @@ void require_step(std::string_view where, const std::vector<LayerStep<T>>& layer
   template void require_weights(std::string_view, const std::vector<LayerStep<T>>&,       \
                                 std::span<const Parameter<T>>);                           \
   template void require_parameters(std::string_view, std::vector<LayerStep<T>>&,          \
-                                   std::span<const Parameter<T>>, double, bool);          \
+                                   std::span<const Parameter<T>>, const Method&, double); \
   template void require_starts(std::string_view, std::vector<LayerStep<T>>&,              \
                                std::span<const Parameter<T>>);                            \
   template void require_apart(std::string_view, std::vector<LayerStep<T>>&,               \

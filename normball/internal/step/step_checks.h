@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "normball/internal/step/layer_step.h"
+#include "normball/method.h"
 
 namespace normball::detail {
 
@@ -24,7 +25,7 @@ void require_weights(std::string_view where, const std::vector<LayerStep<T>>& la
 // ... and for each that takes part a gradient, a momentum where it is the caller's, and an lr.
 template <class T>
 void require_parameters(std::string_view where, std::vector<LayerStep<T>>& layers,
-                        std::span<const Parameter<T>> parameters, double lr, bool constrained);
+                        std::span<const Parameter<T>> parameters, const Method& method, double lr);
 
 // ... and for each the x_0 that the caller keeps.
 template <class T>

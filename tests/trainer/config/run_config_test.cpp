@@ -488,6 +488,8 @@ TEST(Config, AStepsizeReplacesTheRule) {
   };
   refused({"optimizer.method=ggnc", "optimizer.rho=auto"}, {"auto", "ggnc", "clipped_scion"});
   refused({scion, "optimizer.stepsize=adagard"}, {"optimizer.stepsize", "adagrad"});
+  refused({scion, "optimizer.stepsize=clipped(rho=1)"},
+          {"optimizer.stepsize", "leave stepsize out", "distance_aware"});
   refused({"optimizer.rho=automatic"}, {"a number or \"auto\"", "automatic"});
   refused({"optimizer.method=scion", "optimizer.stepsize=distance_aware"},
           {"distance_aware can reach inf", "ball"});
