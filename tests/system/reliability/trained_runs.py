@@ -26,7 +26,7 @@ rho = 10.0
 
 # Threads that wait sleep: several processes run side by side.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
-SUPPRESSIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tsan_suppressions.txt")
+SUPPRESSIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tsan_suppressions.txt")
 # For a program built with a sanitizer: a finding ends it with a code of its own. Faults are preloaded before the runtime.
 SANITIZERS = {"ASAN_OPTIONS": "exitcode=99:verify_asan_link_order=0:detect_leaks=0",
               "TSAN_OPTIONS": f"exitcode=99:suppressions={SUPPRESSIONS}"}
