@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "normball/base/text.h"
 #include "normball/joint_step.h"
 #include "normball/line_search.h"
 #include "python/bindings.h"
@@ -68,7 +69,25 @@ void bind_search(py::module_& module) {
       .def_readonly("loss", &SearchReport::loss)
       .def_readonly("slope", &SearchReport::slope)
       .def_readonly("evaluations", &SearchReport::evaluations)
-      .def_readonly("accepted", &SearchReport::accepted);
+      .def_readonly("accepted", &SearchReport::accepted)
+      .def("__repr__",
+           [](const SearchReport& own) {
+             return "SearchReport(step=" + number_text(own.step) +
+                    ", loss=" + number_text(own.loss) + ", slope=" + number_text(own.slope) +
+                    ", evaluations=" + std::to_string(own.evaluations) +
+                    ", accepted=" + (own.accepted ? "True" : "False") + ")";
+           })
+      .def(py::pickle(
+          [](const SearchReport& own) {
+            return py::make_tuple(own.step, own.loss, own.slope, own.evaluations, own.accepted);
+          },
+          [](const py::tuple& saved) {
+            return SearchReport{.step = saved[0].cast<double>(),
+                                .loss = saved[1].cast<double>(),
+                                .slope = saved[2].cast<double>(),
+                                .evaluations = saved[3].cast<int>(),
+                                .accepted = saved[4].cast<bool>()};
+          }));
   // A variant has no class of its own there: this is its wrapper.
   struct Rule {
     SearchRule rule;

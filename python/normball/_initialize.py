@@ -87,6 +87,12 @@ def stall(entries: Sequence[Entry], s: float) -> str:
             f"ones while s < 0; use normball.torch.scale_into_balls_(optimizer), initialize_, or larger radii")
 
 
+def standstill(entries: Sequence[Entry], text: str) -> str:
+    """The core's text, where there are weights of a type that it is about."""
+    short = any(entry.parameter.dtype in (torch.bfloat16, torch.float16) for entry in entries)
+    return text if short else ""
+
+
 @torch.no_grad()
 def scale_into_balls(where: str, entries: Sequence[Entry]) -> float:
     for entry in entries:

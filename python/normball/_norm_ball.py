@@ -366,8 +366,10 @@ class NormBall(torch.optim.Optimizer):
                                  stalled=joint.stalled, rho=joint.rho, search=getattr(joint, "report", None))
         self._remembers = _joint.remember(self.param_groups, k, joint.memory)
         if (joint.stalled or joint.standstill) and not self._warned:
-            self._warned = True
-            if text := joint.standstill or _initialize.stall(self._entries(), joint.pairing):
+            text = _initialize.stall(self._entries(), joint.pairing) if joint.stalled else _initialize.standstill(
+                self._entries(), joint.standstill)
+            self._warned = bool(joint.stalled or text)
+            if text:
                 warnings.warn(f"[{type(self).__name__}] {text}", stacklevel=3)
 
     def _skip(self, error: NonFiniteError, ready: Optional[_joint.Ready]) -> None:

@@ -28,6 +28,6 @@ class StepReport:
     skipped: bool = False  # a gradient, or s, was not finite, and nothing was done
     nonfinite: Optional[str] = None  # then: the parameter
     stalled: bool = False  # s < 0, so the step is 0: weights outside their balls, see scale_into_balls_()
-    rho: float = 0.0  # that the method clips with, also where its stepsize finds it; 0 where it does not clip, or not yet
+    rho: float = 0.0  # that the method clips with, also where its stepsize finds it; 0 where it does not clip, not yet, or was skipped
     layers: Tuple[LayerReport, ...] = ()  # with layer_reports=True
     search: Optional[SearchReport] = None  # with line_search: step, loss after it, slope, evaluations, accepted

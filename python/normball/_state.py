@@ -13,6 +13,13 @@ from . import _core, _gate, _joint, _options, _shards
 from ._fallback import compute_dtype
 
 
+def _about_rho(group: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    stepsizes = [each for each in (group["stepsize"], own["stepsize"]) if each is not None]
+    if not any(each.startswith("auto_clipped") for each in stepsizes):
+        return ""
+    return " (rho='auto' is the method 'unconstrained_scion' with stepsize='auto_clipped' and rho=None)"
+
+
 class _Wrapped:
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -56,7 +63,7 @@ def prepared(where: str, own_groups: List[Dict[str, Any]], state_dict: Mapping[s
         if group["method"] != own["method"]:
             raise ValueError(f"[{where}] the state dict is from the method '{group['method']}', but this optimizer is "
                              f"'{own['method']}'; to load it anyway, change 'method', and the options it needs, in "
-                             f"the state dict's param_groups")
+                             f"the state dict's param_groups{_about_rho(group, own)}")
         for key in _options.SHARED + _options.OWN + _options.DESCRIBING + (_options.ALIASES,):
             if key in own:
                 group.setdefault(key, own[key])

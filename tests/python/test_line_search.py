@@ -344,3 +344,13 @@ def test_layers_with_an_lr_of_their_own():
     report = optimizer.report.search
     assert report.slope * report.step == pytest.approx(taken, rel=1e-9)
     assert loss_of(model, batch).item() <= before - 0.5 * taken
+
+
+def test_the_report_of_a_search_is_copied_pickled_and_printed():
+    model = torch.nn.Linear(3, 2)
+    optimizer = Scion(model, lr=0.1, alpha=1.0, line_search="smoothness")
+    optimizer.step(lambda: (model(torch.ones(4, 3)) ** 2).sum())
+    report = optimizer.report
+    for other in (copy.deepcopy(report), pickle.loads(pickle.dumps(report))):
+        assert str(other) == str(report)
+    assert f"evaluations={report.search.evaluations}, accepted=True" in str(report)

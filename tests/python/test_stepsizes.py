@@ -330,6 +330,25 @@ def test_steps_below_the_spacing_of_the_type_are_pointed_out():
     assert run(torch.float32, 1e-4, (0.0, 1.0)) == (0, True)  # a warm-up from 0
 
 
+def test_a_start_that_was_reset_is_no_standstill():
+    parameter = torch.nn.Parameter(torch.ones(4, 3))
+    optimizer = Scion([parameter], alpha=1.0, stepsize="distance_aware(most=0.01)")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            for _ in range(2):
+                parameter.grad = torch.ones_like(parameter)
+                optimizer.step()
+            optimizer.state.clear()
+
+
+def test_another_stepsize_than_rho_auto_is_named_in_files():
+    model = mixed()
+    saved = ClippedScion(mixed_groups(model), 0.02, 0.3, 5.0).state_dict()
+    with pytest.raises(ValueError, match="rho='auto' is the method 'unconstrained_scion' with stepsize='auto_clipped'"):
+        ClippedScion(mixed_groups(model), 0.02, 0.3, "auto").load_state_dict(saved)
+
+
 def test_the_report_has_the_rho_of_the_step():
     model = mixed()
     batches, seen = Batches(), []
