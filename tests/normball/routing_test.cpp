@@ -643,6 +643,24 @@ TEST(Routing, RadiiFromTheArchitecture) {
                  {"'gd'", "auto radii"});
 }
 
+// Blocks in stages are counted together, and what passes from stage to stage is in none.
+TEST(Routing, RadiiOfBlocksInStages) {
+  Infos model;
+  for (const auto& [stage, blocks] : {std::pair("stages.0.", 2), {"stages.1.", 6}}) {
+    for (int i = 0; i < blocks; ++i) {
+      const std::string block = stage + ("blocks." + std::to_string(i)) + ".";
+      for (const auto* name : {"qkv.weight", "out.weight", "mlp.0.weight", "mlp.2.weight"}) {
+        model.push_back(info(block + name, {100, 100}));
+      }
+    }
+    model.push_back(info(std::string(stage) + "downsample.weight", {100, 100}));
+  }
+  for (const auto& route : route(model, {.auto_radii = true}).routes) {
+    const bool block = route.name.find("blocks") != std::string::npos;
+    EXPECT_EQ(route.radius, block ? 0.25 : 1) << route.name << ": " << route.why;  // 1/√16
+  }
+}
+
 TEST(Routing, TextFormsReadBack) {
   for (int kind = 0; kind <= static_cast<int>(Kind::Alias); ++kind) {
     EXPECT_EQ(parse_kind(to_string(static_cast<Kind>(kind))), static_cast<Kind>(kind));

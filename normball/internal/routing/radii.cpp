@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "normball/base/error.h"
 #include "normball/base/text.h"
@@ -14,14 +15,26 @@ namespace {
 
 constexpr int matrices_of_a_block = 4;
 
-// What a name has before its first number, and the number; empty where there is none.
-std::pair<std::string, std::string> numbered(std::string_view name) {
-  std::string before;
+// Numbered elements of lists that a name lies in, the outermost first: "stages.1",
+// "stages.1.blocks.0".
+std::vector<std::string> elements_of(std::string_view name) {
+  std::vector<std::string> elements;
+  std::string path;
   for (const auto& part : name_path(name)) {
-    if (is_number(part)) return {before, part};
-    before += part + ".";
+    path += (path.empty() ? "" : ".") + part;
+    if (is_number(part)) elements.push_back(path);
   }
-  return {};
+  return elements;
+}
+
+// Of several stages together.
+std::string outermost_list(const std::string& element) {
+  std::string list;
+  for (const auto& part : name_path(element)) {
+    if (is_number(part)) break;
+    list += part + ".";
+  }
+  return list;
 }
 
 bool is_matrix(const ParameterInfo& parameter, const Facts& facts) {
@@ -49,20 +62,35 @@ void check_radii(const RoutingOptions& options) {
   }
 }
 
+// The innermost elements with enough matrices are blocks; what is in none of them counts for the
+// element around it.
 AutoRadii::AutoRadii(std::span<const ParameterInfo> parameters, const std::vector<Facts>& facts)
     : blocks_(parameters.size()) {
-  std::map<std::string, std::map<std::string, int>> matrices;  // by stack, then by block
+  std::vector<std::vector<std::string>> elements(parameters.size());
+  size_t depths = 0;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const auto [stack, number] = numbered(parameters[i].name);
-    if (!number.empty() && is_matrix(parameters[i], facts[i])) ++matrices[stack][number];
+    if (is_matrix(parameters[i], facts[i])) elements[i] = elements_of(parameters[i].name);
+    depths = std::max(depths, elements[i].size());
+  }
+  std::vector<std::string> block_of(parameters.size());
+  std::map<std::string, std::set<std::string>> blocks;  // by outermost list
+  for (size_t depth = depths; depth-- > 0;) {
+    std::map<std::string, int> matrices;
+    const auto each = [&](const auto& visit) {
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        if (block_of[i].empty() && elements[i].size() > depth) visit(i, elements[i][depth]);
+      }
+    };
+    each([&](size_t, const std::string& element) { ++matrices[element]; });
+    each([&](size_t i, const std::string& element) {
+      if (matrices.at(element) < matrices_of_a_block) return;
+      block_of[i] = element;
+      blocks[outermost_list(element)].insert(element);
+    });
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const auto [stack, number] = numbered(parameters[i].name);
-    if (number.empty() || !is_matrix(parameters[i], facts[i])) continue;
-    const auto& blocks = matrices[stack];
-    if (blocks.at(number) < matrices_of_a_block) continue;
-    blocks_[i] = std::ranges::count_if(
-        blocks, [](const auto& block) { return block.second >= matrices_of_a_block; });
+    if (block_of[i].empty()) continue;
+    blocks_[i] = static_cast<Index>(blocks.at(outermost_list(block_of[i])).size());
   }
 }
 

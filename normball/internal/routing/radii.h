@@ -24,8 +24,9 @@ struct ChosenRadius {
 //   all others                                      1
 //
 // and 1/√(2L) of it for the matrices in L numbered blocks of four matrices or more, as those of a
-// transformer: each of the 2L branches is a product of two matrices, so its gain is 1/(2L), and all
-// of them together multiply a signal by at most (1 + 1/(2L))^(2L) < e, whatever L is.
+// transformer, of all stages together where blocks are in stages: each of the 2L branches is a
+// product of two matrices, so its gain is 1/(2L), and all of them together multiply a signal by at
+// most (1 + 1/(2L))^(2L) < e, whatever L is.
 class AutoRadii {
  public:
   AutoRadii(std::span<const ParameterInfo> parameters, const std::vector<Facts>& facts);
