@@ -41,9 +41,9 @@ void print_headers(const ImageFiles& files) {
   std::string buffer, problem;
   for (std::int64_t k = 0; k < count; ++k) {
     const std::int64_t i = k * files.count() / count;
-    const auto file = files.bytes(i, buffer);
-    bytes += static_cast<std::int64_t>(file.size());
     try {
+      const auto file = files.bytes(i, buffer);
+      bytes += static_cast<std::int64_t>(file.size());
       const Header header = trainer::images::read_header(file, files.name(i));
       ++formats[name_of(header.format)];
       widths.push_back(header.width);

@@ -8,6 +8,7 @@
 #include "trainer/data/image_files.h"
 #include "trainer/files/checksum.h"
 #include "trainer/files/file_system.h"
+#include "trainer/images/image_error.h"
 
 namespace normball::trainer::data {
 namespace {
@@ -26,6 +27,17 @@ bool is_image_name(const fs::path& path) {
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
+// What is not there at all is for reading to say. A pipe would be waited for.
+void require_file(const std::string& path) {
+  std::error_code error;
+  const fs::file_type kind = fs::status(path, error).type();
+  if (kind == fs::file_type::regular) return;
+  const bool link = fs::is_symlink(path, error);
+  if (kind == fs::file_type::not_found && !link) return;
+  images::fail(where, path, link ? ": is a link that leads to no file" : ": is not a regular file",
+               "; remove it, or set data.bad_images = \"skip\"");
+}
+
 class Folder final : public ImageFiles::Source {
  public:
   Folder(fs::path directory, const std::vector<std::string>& classes)
@@ -42,7 +54,9 @@ class Folder final : public ImageFiles::Source {
     return (directory_ / classes_[static_cast<size_t>(label(i))] / file(i).name).string();
   }
   std::span<const std::uint8_t> bytes(std::int64_t i, std::string& buffer) const override {
-    buffer = files::read_small_file(name(i), largest_file);
+    const std::string path = name(i);
+    require_file(path);
+    buffer = files::read_small_file(path, largest_file);
     return {reinterpret_cast<const std::uint8_t*>(buffer.data()), buffer.size()};
   }
   std::string digest() const override {

@@ -1,4 +1,6 @@
 // Folders of images, packed images, and the batches made of them.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -191,6 +193,18 @@ TEST_F(FolderTest, ABadImageIsNamedOrPassedOver) {
     if (entry.is_regular_file()) fs::resize_file(entry.path(), 3);
   }
   expect_data_error([&] { run(skipping); }, {"none of the 21 training images", "ant/0.JPEG"});
+}
+
+TEST_F(FolderTest, PipesAndLinksToNothingAreBadImagesAndNothingWaits) {
+  for (const char* name : {"set/train/bee/1.JPEG", "set/train/cow/2.png"}) fs::remove(at(name));
+  ASSERT_EQ(mkfifo(at("set/train/bee/1.JPEG").c_str(), 0600), 0);
+  const auto run = [&](const FolderLoaderOptions& chosen) { return batches(chosen, 10); };
+  expect_error<ImageError>([&] { run(options(2)); }, {"bee/1.JPEG", "not a regular file"});
+  fs::create_symlink("2.png", at("set/train/cow/2.png"));  // to itself
+  auto skipping = options();
+  skipping.skipped = std::make_shared<BadImages>();
+  run(skipping);
+  EXPECT_EQ(skipping.skipped->count(), 2);
 }
 
 TEST_F(FolderTest, EvaluationLeavesOutWhatCannotBeDecoded) {
