@@ -112,6 +112,7 @@ std::vector<std::string> with_variables(int rank, int count, int threads,
           "NORMBALL_STORE=" + store,
           "NORMBALL_TIMEOUT=3600",
           "GLOG_minloglevel=3",
+          "TORCH_CPP_LOG_LEVEL=FATAL",
           "OMP_NUM_THREADS=" + std::to_string(threads)};
 }
 

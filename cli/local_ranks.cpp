@@ -96,6 +96,7 @@ Variables variables_of(int rank, const LocalRanks& ranks, const MeetingPlace& pl
   for (const auto& [name, value] : place.variables()) variables[name] = value;
   // c10d throws what it logs: a user reads it once, in our words.
   variables.try_emplace("GLOG_minloglevel", "3");
+  variables.try_emplace("TORCH_CPP_LOG_LEVEL", "FATAL");  // where LibTorch was built without glog
   variables["NORMBALL_TIMEOUT"] = std::to_string(ranks.timeout.count());
   if (ranks.port > 0) {
     variables["MASTER_ADDR"] = "127.0.0.1";

@@ -17,6 +17,7 @@
 #include "trainer/config/config_method.h"
 #include "trainer/config/config_use.h"
 #include "trainer/files/atomic_file.h"
+#include "trainer/run/resume.h"
 #include "trainer/runtime/stop_signal.h"
 #include "trainer/runtime/terminal.h"
 #include "trainer/train/trainer.h"
@@ -223,10 +224,12 @@ std::string length_text(const Search& search) {
          ", whose best lr may be smaller: try half of it and a quarter too";
 }
 
-// What can be trained, or extended: the whole configuration with the values found.
+// What can be trained, or extended, from every folder: the whole configuration with the values
+// found, and a name of its own.
 std::string result_toml(const Search& search, const TuningResult& result,
                         const std::vector<std::string>& remarks) {
-  auto found = search.config;
+  auto found = trainer::run::as_recorded(search.config, search.config.run.resume);
+  found.run.name += "-tuned";
   config::apply_setting(found, "optimizer.lr=" + number_text(result.best.lr));
   if (result.best.rho) {
     config::apply_setting(found, "optimizer.rho=" + number_text(*result.best.rho));

@@ -47,6 +47,9 @@ lr=$(sed -E 's/--set optimizer.lr=([^ ]*) .*/\1/' <<<"$line")
 grep -Eq "^lr = $lr( |\$)" runs/tiny-tune/result.toml || fail "result.toml has another lr: $(cat runs/tiny-tune/result.toml)"
 # shellcheck disable=SC2086
 "$normball" train tiny.toml --name copied $line >/dev/null 2>&1 || fail "the line cannot be copied: $line"
+here=$PWD
+(cd / && "$normball" train "$here/runs/tiny-tune/result.toml" --dry-run >/dev/null 2>&1) || fail "result.toml depends on the folder"
+grep -q '^name = "tiny-tuned"' runs/tiny-tune/result.toml || fail "result.toml would train into the run of its configuration"
 "$normball" train runs/tiny-tune/result.toml --name found >/dev/null 2>&1 || fail "result.toml does not train"
 same_runs copied found 60
 printf 'extends = "runs/tiny-tune/result"\n[run]\nsteps = 3\n' >extended.toml
