@@ -1,5 +1,7 @@
 #include "trainer/train/team.h"
 
+#include <c10/util/Logging.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -40,6 +42,7 @@ Team::~Team() = default;
 
 std::shared_ptr<Team> Team::find() {
   const auto place = ranks::find_place();
+  if (place) c10::initLogging();  // heeds TORCH_CPP_LOG_LEVEL, which launch sets
   return place ? std::make_shared<Team>(*place) : std::make_shared<Team>();
 }
 
