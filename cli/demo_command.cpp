@@ -121,8 +121,7 @@ void demonstrate(const Options& options) {
                "s/rho)),\nan MLP on 1000 images of Fashion-MNIST, all of them in every step; "
             << options.lrs.size()
             << (options.lrs.size() == 1 ? " fixed stepsize,\n" : " fixed stepsizes,\n")
-            << options.seeds << (options.seeds == 1 ? " seed" : " seeds") << ". Into "
-            << into.string() << "/.\n\n"
+            << counted(options.seeds, "seed") << ". Into " << into.string() << "/.\n\n"
             << std::flush;
   trainer::files::make_directories(trainer::files::FileSystem::real(), into);
   train_cells(cells, options);

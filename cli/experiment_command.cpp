@@ -291,7 +291,8 @@ void run(const Options& options) {
   if (options.record) record(asked, outcomes);
   report(asked, outcomes, into);
   if (failed > 0) {
-    throw std::runtime_error(error_message("experiment", failed, failed == 1 ? " run" : " runs",
+    throw std::runtime_error(error_message("experiment",
+                                           counted(static_cast<std::int64_t>(failed), "run"),
                                            " failed; the logs beside their directories say "
                                            "why, and the same command tries them again"));
   }

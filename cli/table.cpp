@@ -96,8 +96,4 @@ void Table::print_records(std::ostream& out, int columns) const {
   }
 }
 
-std::string counted(std::int64_t number, const std::string& what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-}
-
 }  // namespace normball::cli

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/runtime/counted.h"
+
 namespace normball::cli {
 
 class Table {
@@ -30,7 +32,6 @@ class Table {
 // At least one line; a word that is too long stays whole.
 std::vector<std::string> wrap(const std::string& text, int columns);
 
-// "1 run", "2 runs"
-std::string counted(std::int64_t number, const std::string& what);
+using trainer::runtime::counted;
 
 }  // namespace normball::cli

@@ -4,6 +4,7 @@
 
 #include "normball/base/text.h"
 #include "page/page.h"
+#include "trainer/runtime/counted.h"
 
 namespace normball::trainer::experiment {
 namespace {
@@ -30,8 +31,6 @@ std::string answer_of(Answer answer) {
   return "<span class=\"answer " + std::string(color_of(answer)) + "\">" +
          std::string(to_text(answer)) + "</span>";
 }
-
-std::string runs_text(size_t runs) { return std::to_string(runs) + (runs == 1 ? " run" : " runs"); }
 
 std::string row(std::initializer_list<std::string> cells) {
   std::string text = "<tr>";
@@ -107,7 +106,8 @@ std::string page_of(const Experiment& experiment, const Decision& decision,
           "</p><p>The statement: " + escape(experiment.statement) + "</p>" +
           measured_text(experiment) + "<p>Judged by " + escape(decision.metric.text()) +
           "; deciding seeds " + seeds_text(experiment.deciding_seeds) + ", tuning seeds " +
-          seeds_text(experiment.tuning_seeds) + "; " + runs_text(decision.runs) + ", " +
+          seeds_text(experiment.tuning_seeds) + "; " +
+          runtime::counted(static_cast<std::int64_t>(decision.runs), "run") + ", " +
           hours_text(decision.hours) + " hours of training in all.</p></section>\n";
   text +=
       "<section class=\"card scroll\"><table><thead><tr><th>claim</th><th>margin</th>"
@@ -160,7 +160,8 @@ std::string markdown_row(const Experiment& experiment, const Decision& decision)
   for (const auto& text : said) details += (details.empty() ? "" : "; ") + text;
   return "| `" + experiment.name + "` | " + in_table(experiment.title) + " | **" +
          std::string(to_text(decision.answer)) + "** | " + in_table(details) + " | " +
-         runs_text(decision.runs) + ", " + hours_text(decision.hours) + " h |";
+         runtime::counted(static_cast<std::int64_t>(decision.runs), "run") + ", " +
+         hours_text(decision.hours) + " h |";
 }
 
 }  // namespace normball::trainer::experiment

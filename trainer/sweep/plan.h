@@ -67,9 +67,8 @@ std::string base_beside(const std::filesystem::path& file, const std::string& ba
 // "100" or "100,3": halving of the command line.
 Halving parse_halving(std::string_view text);
 
-// What a label becomes in the name of a directory or file: all that is no letter, digit, '.', '+'
-// or
-// '-' is a '-', one for several in a row.
+// What a label becomes in the name of a directory or file: what is no letter, no digit and none of
+// ".+-" is a '-', one for several in a row.
 std::string file_name(std::string_view label);
 
 // An axis of the command line: "optimizer.lr=0.1,0.2", or the text of an [[axis]] on one line,

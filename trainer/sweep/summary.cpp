@@ -8,9 +8,12 @@
 #include "normball/base/error.h"
 #include "normball/base/text.h"
 #include "trainer/report/report.h"
+#include "trainer/runtime/counted.h"
 
 namespace normball::trainer::sweep {
 namespace {
+
+using runtime::counted;
 
 constexpr std::array<std::string_view, 3> kinds = {"last", "tail", "best"};
 
@@ -22,10 +25,6 @@ std::vector<double> finished(const Point& point) {
     if (value) values.push_back(*value);
   }
   return values;
-}
-
-std::string count_of(size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 // How many of the other points the seeds do not tell apart from the best.
@@ -47,7 +46,8 @@ std::string overlap(const Plan& plan, const Summary& summary) {
   }
   if (alike == 0) return "";
   return "not told apart from the best by these seeds (95 % interval of the paired difference): " +
-         count_of(alike, "point") + " (" + nearest + (alike > 3 ? "; ..." : "") + ")";
+         counted(static_cast<std::int64_t>(alike), "point") + " (" + nearest +
+         (alike > 3 ? "; ..." : "") + ")";
 }
 
 std::string budget(std::span<const Result> results) {
@@ -61,14 +61,12 @@ std::string budget(std::span<const Result> results) {
     least = std::min(least, result.steps);
     most = std::max(most, result.steps);
   }
-  std::string text = "budget: " + count_of(results.size(), "run");
+  std::string text = "budget: " + counted(std::ssize(results), "run");
   if (most > 0) {
-    text += " of " + (least == most ? "" : std::to_string(least) + " to ") +
-            count_of(static_cast<size_t>(most), "step");
+    text += " of " + (least == most ? "" : std::to_string(least) + " to ") + counted(most, "step");
   }
   if (stopped > 0) {
-    text += ", " + std::to_string(stopped) +
-            " of them stopped early: " + count_of(static_cast<size_t>(taken), "step") +
+    text += ", " + std::to_string(stopped) + " of them stopped early: " + counted(taken, "step") +
             " instead of " + std::to_string(most * std::ssize(results));
   }
   const bool long_ones = seconds >= 3600;
@@ -84,20 +82,21 @@ void add_counts(const Summary& summary, std::vector<std::string>& remarks) {
     failed += point.failed;
   }
   const auto add = [&](int count, const char* what) {
-    if (count > 0) remarks.push_back(count_of(static_cast<size_t>(count), "cell") + " " + what);
+    if (count > 0) remarks.push_back(counted(count, "cell") + " " + what);
   };
   add(diverged, "diverged");
   add(failed, "failed: `reason` in results.csv says why, and the log beside its directory");
   const auto stopped =
       std::ranges::count_if(summary.points, [](const Point& point) { return point.stopped > 0; });
   if (stopped > 0) {
-    remarks.push_back(count_of(static_cast<size_t>(stopped), "point") +
-                      (stopped == 1 ? " was" : " were") + " stopped early by " +
-                      summary.metric.text() + ": what " + (stopped == 1 ? "it" : "they") +
+    remarks.push_back(counted(stopped, "point") + (stopped == 1 ? " was" : " were") +
+                      " stopped early by " + summary.metric.text() + ": what " +
+                      (stopped == 1 ? "it" : "they") +
                       " would have come to is not known, and nothing is decided by it");
   }
   if (summary.complete()) return;
-  remarks.push_back(std::to_string(summary.there) + " of " + count_of(summary.planned, "run") +
+  remarks.push_back(std::to_string(summary.there) + " of " +
+                    counted(static_cast<std::int64_t>(summary.planned), "run") +
                     (summary.there == 1 ? " is" : " are") + " there" +
                     (summary.best ? ": the best is the best so far" : ""));
 }

@@ -35,8 +35,8 @@ struct Point {
 
   bool whole() const;                                           // every seed finished
   std::optional<Estimate> estimate(double level = 0.95) const;  // over the seeds that finished
-  std::string state()
-      const;  // of one that is not whole: "failed", "diverged", "stopped", "not run"
+  // Of one that is not whole: "failed", "diverged", "stopped" or "not run".
+  std::string state() const;
 };
 
 struct Summary {

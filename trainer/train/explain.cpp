@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "trainer/config/config_use.h"
+#include "trainer/runtime/counted.h"
 #include "trainer/runtime/progress.h"
 #include "trainer/train/trainer.h"
 
@@ -17,9 +18,9 @@ std::string Trainer::explain() const {
        << "model      " << config_.model.kind << " with " << model_->parameter_count()
        << " parameters, " << runtime::short_count(units * model_->training_flops())
        << " floating-point operations a step\n"
-       << "steps      " << steps_ << " of " << config_.train.batch
-       << (facts.item_units > 1 ? " sequence" : " image")
-       << (config_.train.batch == 1 ? " (" : "s (") << config_.train.accumulation()
+       << "steps      " << steps_ << " of "
+       << runtime::counted(config_.train.batch, facts.item_units > 1 ? "sequence" : "image") << " ("
+       << config_.train.accumulation()
        << (config_.train.accumulation() == 1 ? " micro-batch)\n" : " micro-batches)\n")
        << "optimizer  " << config::optimizer_text(config_) << '\n';
   if (!team_->alone()) text << "ranks      " << team_->size() << ", which divide every batch\n";

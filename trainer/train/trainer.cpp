@@ -12,6 +12,7 @@
 #include "trainer/optim/routing.h"
 #include "trainer/run/metrics.h"
 #include "trainer/run/run_files.h"
+#include "trainer/runtime/counted.h"
 #include "trainer/runtime/stop_signal.h"
 #include "trainer/train/model_builder.h"
 #include "trainer/train/model_state.h"
@@ -318,8 +319,8 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   for (auto& note : compare_data(checkpoint, config_, facts_)) notes_.push_back(std::move(note));
   if (const auto ranks = ranks_note(checkpoint, team_->size())) notes_.push_back(*ranks);
   if (state.step > steps_) {
-    normball::throw_invalid("train", checkpoint.path.string(), " has taken ", state.step,
-                            state.step == 1 ? " step" : " steps", " already, more than the ",
+    normball::throw_invalid("train", checkpoint.path.string(), " has taken ",
+                            runtime::counted(state.step, "step"), " already, more than the ",
                             steps_,
                             " requested; request more (run.steps, run.epochs), or name an "
                             "earlier checkpoint with --resume");

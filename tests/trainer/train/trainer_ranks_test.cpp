@@ -168,11 +168,11 @@ class TrainerRanks : public ::testing::Test {
     return apart / size;
   }
 
-  // Measured: 2e-6, 1e-4 and 3e-4. Directions of matrices with small singular values, and averages
-  // that nearly cancel, magnify what is rounded. Most of all where a batch normalization follows:
-  // there one process on oneDNN's AVX2 kernels differs by 1e-4 from itself on those of AVX-512.
-  void expect_same_up_to_rounding(const std::string& name, const std::string& alone) const {
-    constexpr double curve_tolerance = 5e-6, weight_tolerance = 4e-4, state_tolerance = 1e-3;
+  // Measured: 2e-6, 5e-5 and 3e-4. Directions of matrices with small singular values, and averages
+  // that nearly cancel, magnify what is rounded.
+  void expect_same_up_to_rounding(const std::string& name, const std::string& alone,
+                                  double weight_tolerance = 1e-4) const {
+    constexpr double curve_tolerance = 5e-6, state_tolerance = 1e-3;
     const auto a = metrics(name), b = metrics(alone);
     ASSERT_EQ(a.size(), b.size());
     double curves = 0;
@@ -224,6 +224,7 @@ TEST_F(TrainerRanks, AnyNumberOfThemTrainsTheSame) {
   struct Case {
     std::string name, model, settings;
     std::vector<int> ranks = {2, 4};
+    double weight_tolerance = 1e-4;
   };
   const std::vector<Case> cases = {
       {"gpt", "gpt", "", {2, 3, 4}},
@@ -241,15 +242,17 @@ TEST_F(TrainerRanks, AnyNumberOfThemTrainsTheSame) {
       // 784 x 400 with the sign norm, divided by rows: in three parts.
       {"divided", "mlp", "norm.hidden=sign model.hidden=[400] optimizer.rho=1000", {2, 4}},
       {"drop", "vit", vit + "train.micro_batch=16", {2, 3}},
-      {"cnn", "cnn", "train.micro_batch=12 data.flip=true", {2, 3, 4}}};
-  for (const auto& [name, model, settings, numbers] : cases) {
+      // A bias before a batch normalization has a gradient that cancels, and a direction all the
+      // same: there one process on oneDNN's AVX2 kernels is 1e-4 from itself on those of AVX-512.
+      {"cnn", "cnn", "train.micro_batch=12 data.flip=true", {2, 3, 4}, 4e-4}};
+  for (const auto& [name, model, settings, numbers, tolerance] : cases) {
     const Environment variables = {{"MODEL", model}, {"SETTINGS", settings}};
     train(name, 1, variables);
     for (const int ranks : numbers) {
       const std::string shared = name + std::to_string(ranks);
       train(shared, ranks, variables);
       if (HasFatalFailure()) return;
-      expect_same_up_to_rounding(shared, name);
+      expect_same_up_to_rounding(shared, name, tolerance);
       for (const auto& line : metrics(shared)) EXPECT_EQ(line.number("ranks"), ranks);
     }
     for (const auto& line : metrics(name)) EXPECT_FALSE(line.number("ranks"));
